@@ -50,7 +50,7 @@ app = typer.Typer(cls=CommandTable, help=ABOUT, add_completion=False, pretty_exc
 
 
 def show_version(wanted: bool) -> None:
-    """Print the version and exit, if that is wanted."""
+    """Print the version and exit, if `wanted`."""
     if wanted:
         from cede import __version__
 

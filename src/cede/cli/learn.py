@@ -84,10 +84,10 @@ def learn(
         unused |= {"alpha": "without --baseline"} if baseline is None else {}
         must_be_used(context, "learn", unused)
         where = None if save is None else check_writable("learn", "--save", save)  # now, not after an hour of learning
-        made = make_world(world, agents, control_cost, switch_cost)
-        if structured and made.structure is None:
+        problem = make_world(world, agents, control_cost, switch_cost)
+        if structured and problem.structure is None:
             raise ValueError(f"learn: --structured is given, must be left out in {world}, which declares no structure")
-        mdp = slowed_down(made, numbers_by_name("takeover-delay", takeover_delay))
+        mdp = slowed_down(problem, numbers_by_name("takeover-delay", takeover_delay))
         from cede.cli.methods import make_learner
         from cede.planning.passes import set_threads
 

@@ -97,8 +97,8 @@ def serve(
             raise ValueError(f"serve: --root-path is {root_path!r}, must begin with / and not end with it")
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048)
         if not len(known):
-            made = database.write(lambda c: tokens.create(c, "made by cede serve", ["admin"], None, None))
-            say(f"token (shown once): {made}")
+            token = database.write(lambda c: tokens.create(c, "made by cede serve", ["admin"], None, None))
+            say(f"token (shown once): {token}")
         name = f"[{host}]" if ":" in host else host
         hosts = dict.fromkeys([*ServiceOptions().hosts, name, *(allow_host or ())])
         options = ServiceOptions(hosts=tuple(hosts), root_path=root_path, most_batch=max_batch, plans=plans)

@@ -94,7 +94,7 @@ def say(text: str) -> None:
 
 
 def say_settings(settings: Mapping[str, Any]) -> None:
-    """Print settings on a line, without those that were not given."""
+    """Print settings on a line, without empty values."""
     say(", ".join(f"{key}: {value}" for key, value in settings.items() if value not in (None, [], {})))
 
 

@@ -54,7 +54,7 @@ class Backoff:
     pause: float = FIRST_PAUSE
 
     def after(self, least: float) -> float:
-        """Return the seconds to wait after a failure, at least so many."""
+        """Return the seconds to wait after a failure. least: lower bound."""
         result = max(least, self.pause * random.uniform(0.5, 1.0))
         self.pause = min(LONGEST_PAUSE, 2 * self.pause)
         return result
@@ -84,7 +84,7 @@ class Connection:
         return content_of(await self.request(method, path, **more))
 
     async def ask_again(self, patience: float, method: str, path: str, **more: Any) -> Any:
-        """Send an idempotent request until it is answered, for so many seconds at most; return the JSON of the response."""
+        """Send an idempotent request until it is answered, for at most `patience` seconds; return the JSON of the response."""
         until, backoff = time.monotonic() + patience, Backoff()
         while True:
             failure: Exception

@@ -78,12 +78,12 @@ class Sender:
         return 0.0
 
     def check_problem(self, since: int) -> None:
-        """Raise the problem, if one was found after so many rounds."""
+        """Raise the current problem, if a round has ended since. since: earlier value of `rounds`."""
         if self.problem is not None and self.rounds > since:
             raise self.problem
 
     def check_refused(self) -> None:
-        """Raise the reasons of refused and postponed rows, once."""
+        """Raise ValueError with the reasons for refused and postponed rows, and clear them."""
         reasons = [*self.refused, *([] if self.postponed is None else [self.postponed])]
         self.refused, self.postponed = [], None
         if reasons:

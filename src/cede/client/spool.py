@@ -212,7 +212,7 @@ class Spool:
         self._steps += 1
 
     def end(self, team: str, episode: int, steps: int) -> None:
-        """End an episode of so many steps: its steps and its end may be sent, and are synced to the disk."""
+        """End an episode: its steps and its end may be sent, and are synced to the disk. steps: number of its steps."""
 
         def work(connection: sqlite3.Connection) -> None:
             sql = "UPDATE unsent SET held = 0 WHERE owner = ? AND held = 1 AND team = ? AND episode = ?"
@@ -231,7 +231,7 @@ class Spool:
         self._steps -= self._do(lambda c: c.execute(sql, (self.owner, team, episode)).rowcount)
 
     def batch(self, most: int) -> list[UnsentRow]:
-        """Return the oldest rows to send, at most so many."""
+        """Return the oldest rows to send, at most `most`."""
         sql = f"SELECT id, {COLUMNS} FROM unsent WHERE owner = ? AND held = 0 ORDER BY id LIMIT ?"
         rows = self._query(sql, self.owner, most)
         try:
@@ -350,7 +350,7 @@ def release(path: Path | None, owner: int) -> None:
 
 
 def is_dead(path: Path | None, owner: int) -> bool:
-    """Return whether nobody holds the lock of an owner."""
+    """Return whether the lock of an owner is free."""
     if owner == NOBODY or OWNERS.get(owner) == os.getpid():
         return owner == NOBODY
     if fcntl is None or path is None:

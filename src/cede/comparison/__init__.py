@@ -1,8 +1,8 @@
 """Learners compared on worlds with paired seeds: `cede.compare` and `cede compare study.toml`.
 
-compare    checks what is asked for, and runs it
+compare    checks and runs a comparison
 named      worlds and learners by name, with arguments
-runs       plays the runs of a world on an engine, and keeps those that are finished
+runs       plays the runs of a world on an engine, and stores finished runs
 result     Comparison: the arrays, as columns, frame, table or figure
 paired     intervals of means, a test of paired differences, Holm's correction
 table      means and paired differences as text and LaTeX

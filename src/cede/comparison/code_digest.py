@@ -1,4 +1,4 @@
-"""Decide whether a stored run can be used again: digest the source code that decides its result.
+"""Decide whether a stored run can be used again: digest the source code that determines its result.
 
 A run is a call of a function in a module, of cede or of another package. Its result can depend on that module and on every module
 of cede, and of its own package, that is imported from there, directly or through other modules. `code_digest` finds these modules
@@ -15,7 +15,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent  # the folder of cede
 
-# Modules whose own code is left out of every digest, each with the reason why it cannot change a number. What they import counts.
+# Modules whose own code is left out of every digest, each with the reason why it cannot change a number. Their imports count.
 NOT_DIGESTED = {
     "cede._base.progress": "shows a progress bar",
     "cede._base.extras": "imports optional packages and writes pictures",
@@ -28,7 +28,7 @@ STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)  # syntax nodes that 
 
 @cache
 def code_digest(module: str, left_out: frozenset[str] = frozenset()) -> str:
-    """Digest all code and data, of cede and of the package of a module, that can change what the functions of the module return.
+    """Digest all code and data, of cede and of a module's package, that can change the results of the module's functions.
 
     module: the full name of a module, such as "studies.runs.river". left_out: names of modules whose own code does not count, and
     of folders whose data do not count, as NOT_DIGESTED. Returns 64 hexadecimal digits. Files are read once for each process.
@@ -67,9 +67,7 @@ def folder_of(package: str) -> Path:
 
 
 def reached_from(module: str) -> set[str]:
-    """Return the names of the module and of all modules, of cede and of its own package, that importing it, or calling its
-    functions, can import.
-    """
+    """Return the names of the module and of all modules, of cede and of its own package, that it imports, directly or not."""
     reached: set[str] = set()
     waiting = [module]
     while waiting:
@@ -100,7 +98,7 @@ def imported_by(module: str, own: str = PACKAGE.name) -> frozenset[str]:
 
 
 def homes_of(dotted: str) -> list[str]:
-    """Return a dotted name, and where a public name of cede, or all of them if it is `cede`, are defined."""
+    """Return a dotted name, and the dotted name of its definition if it is a public name of cede; of all of them for `cede`."""
     top, _, name = dotted.partition(".")
     if top != PACKAGE.name or "." in name:
         return [dotted]
@@ -110,7 +108,7 @@ def homes_of(dotted: str) -> list[str]:
 
 @cache
 def public_names() -> dict[str, str]:
-    """Return for each public name of cede its dotted name where it is defined: `cede` lists them under `if TYPE_CHECKING`."""
+    """Return the dotted name of the definition of each public name of cede, which `cede` lists under `if TYPE_CHECKING`."""
     tree = ast.parse((PACKAGE / "__init__.py").read_bytes())
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and top_of(node.module or "") == PACKAGE.name]
     return {alias.name: f"{node.module}.{alias.name}" for node in imports for alias in node.names}
@@ -129,7 +127,7 @@ def executed(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def imported_names(nodes: Iterable[ast.AST], package: str) -> list[str]:
-    """Return what import statements name, as dotted names. `from cede.x import y` gives cede.x.y, because y may be a module;
+    """Return the dotted names in import statements. `from cede.x import y` gives cede.x.y, because y may be a module;
     `import cede.x` gives cede.x and cede, because it makes both available.
 
     nodes: syntax nodes of a file; package: the package that the file is in, for relative imports.

@@ -46,26 +46,26 @@ def compare(
     directory: str | Path | None = None,
     progress: bool | Callable[[int], None] = True,
 ) -> Comparison:
-    """Run every learner in every world, repeat by repeat with the same random numbers, and return what came of it.
+    """Run every learner in every world, with the same random numbers in each repeat, and return the results.
 
-    Repeat r has the seed s = seed + r. A world that is a function is called with s, a learner is made with s, and the run is that
-    of `simulate(world, learner, episodes, seed=s)`, bit for bit. So within a repeat all learners meet the same problem and the same
+    Repeat r has the seed s = seed + r. A world that is a function is called with s, a learner is made with s, and the run equals
+    `simulate(world, learner, episodes, seed=s)`, bit for bit. So within a repeat all learners have the same problem and the same
     random numbers, and their differences are less noisy than their regrets.
 
     worlds: by name, each a TwoLayerMDP, a function of a seed that returns one, a name such as "riverswim", or a pair of a name and
     its arguments, as in ("riverswim", {"agents": [0.3, 0.7]}); or just a list of names. learners: by name, each a function of a
     task and a seed that returns a learner of cede or a `SwitchingLearner`, a name such as "recommended", or a pair, as in
-    ("ucrl2-mc", {"scale": 0.1}); or just a list of names. docs/compare.md lists them. All are made, and checked, before anything
-    runs; functions are called in this process, whatever the engine. episodes, repeats: how many. Where worlds have no horizon, give
-    steps, and record_every, as for `simulate`. reference: the learner that the others are compared with; by default the first one.
+    ("ucrl2-mc", {"scale": 0.1}); or just a list of names. docs/compare.md lists them. All are made and checked before the first
+    run; functions are called in this process, with any engine. episodes, repeats: their numbers. For worlds without a horizon, give
+    steps and record_every, as for `simulate`. reference: the learner that the others are compared with; by default the first one.
 
-    A `SwitchingLearner` that is not cede's own is called in this process, run by run, and its runs are not kept. If it shows no
-    policy, its regret is what its episodes really cost beyond the optimum, and is called realised.
+    A `SwitchingLearner` that is not cede's own is called in this process, run by run, and its runs are not stored. If it has no
+    `plan` or `policy`, its regret is its realised cost minus the optimum, and is called realised.
 
-    engine, jobs: where runs are played, as for `simulate_fleet`; the results are the same for all. directory: where finished runs
-    are kept, and checkpoints of those that are not. Called again after it was stopped, or with more learners, worlds or repeats,
-    only what is missing is run. A run is recognised by its problem, its learner, its length, its seed and the code of cede.
-    progress: as for `simulate`; a function is called with the number of episodes done, of all runs.
+    engine, jobs: as for `simulate_fleet`; the results are the same for all. directory: for finished runs, and checkpoints of
+    unfinished runs. A later call, after an interrupt or with more learners, worlds or repeats, runs only missing runs. The key of a
+    run is its problem, its learner, its length, its seed and the code of cede. progress: as for `simulate`; a function is called
+    with the number of episodes done, of all runs.
     """
     owner = "compare"
     some_worlds = entries(owner, "worlds", worlds, "a mapping from names to worlds, or a list of different names")
@@ -74,13 +74,13 @@ def compare(
     seed = check.integer(owner, "seed", seed, 0, MOST_SEED - repeats + 1)
     reference = check.choice(owner, "reference", next(iter(some_learners)) if reference is None else reference, list(some_learners))
     progress = check.progress(owner, progress)
-    engine_of(owner, engine, jobs)  # fails now if there is no such engine
+    engine_of(owner, engine, jobs)  # fails early if there is no such engine
     place = None if directory is None else check.path(owner, "directory", directory, "the path of a directory")
     seeds = [seed + repeat for repeat in range(repeats)]
     runs: dict[str, list[OneRun]] = {}
     for name, world in some_worlds.items():
         make = world_maker(f"{owner}, world {name!r}", world)
-        mdps = [make(one) for one in seeds]
+        mdps = [make(repeat_seed) for repeat_seed in seeds]
         length = checked_length(f"{owner}, world {name!r}", mdps[0], episodes, steps, record_every)
         runs[name] = made_runs(f"{owner}, world {name!r}", mdps, some_learners, length, seeds, place is not None)
     check_not_shared(owner, [run.learner for some in runs.values() for run in some if not is_own(run.learner)])
@@ -100,7 +100,7 @@ def compare(
 
 
 def warn_of_few(repeats: int, comparisons: int) -> None:
-    """Say in a line before anything runs that so few repeats can decide nothing."""
+    """Print a warning if there are too few repeats for any comparison to be significant."""
     needed = repeats_needed(comparisons) if comparisons else 0
     if repeats < needed:
         times, compared = plural(repeats, "repeat"), plural(comparisons, "comparison")
@@ -108,7 +108,7 @@ def warn_of_few(repeats: int, comparisons: int) -> None:
 
 
 def make_directory(owner: str, path: Path) -> None:
-    """Make a directory, if it is not there."""
+    """Make a directory, unless it exists."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -120,7 +120,7 @@ def made_runs(
 ) -> list[OneRun]:
     """Make the learners of one world, and check that they fit; return all runs, learner by learner, repeat by repeat.
 
-    length: episodes, and steps of each, as `checked_length` returns them. kept: whether the runs will be, and need keys.
+    length: episodes, and steps of each, as `checked_length` returns them. kept: whether runs are stored, and so need keys.
     """
     task = mdps[0].task
     runs = []
@@ -156,7 +156,7 @@ def check_alone(owner: str, mdp: TwoLayerMDP, learner: Any) -> None:
 
 
 def check_not_shared(owner: str, learners: Sequence[Any]) -> None:
-    """Check that learners that are not cede's own, and so are not copied, are another one for each run."""
+    """Check that each run has a learner of its own: learners that are not cede's own are not copied."""
     met: set[int] = set()
     for learner in learners:
         if id(learner) in met:
@@ -181,7 +181,7 @@ def played(
 
 
 def counted_from(before: int, progress: Callable[[int], None]) -> Callable[[int], None]:
-    """Return a function that reports so many more episodes than it is called with."""
+    """Return a function that adds a number of episodes to its argument, and reports the sum."""
     return lambda done: progress(before + done)
 
 
@@ -201,7 +201,7 @@ def gathered(
     reference: str,
     runs: Mapping[str, Sequence[OneRun]],
 ) -> Comparison:
-    """Put the histories of all runs, by world, into the arrays of a Comparison."""
+    """Make a Comparison from the histories of all runs, by world."""
     first = next(iter(runs.values()))[0]
     shape = (len(histories), len(learners), len(seeds), first.episodes)
     most = max(len(history.agents) for some in histories.values() for history in some)
@@ -210,7 +210,7 @@ def gathered(
         return np.array([[get(history) for history in some] for some in histories.values()]).reshape(*shape[:3], *sides)
 
     regret = stacked(lambda history: history.regret, shape[3])
-    shows_none = np.isnan(regret).any(axis=(0, 2, 3))  # (N,) learners that showed no policy in some episode
+    shows_none = np.isnan(regret).any(axis=(0, 2, 3))  # (N,) learners without a policy in some episode
     if shows_none.any():
         realised = stacked(lambda history: history.realised_regret, shape[3])
         regret = np.where(shows_none[:, None, None], realised, regret)
@@ -241,12 +241,12 @@ def agent_names(histories: Sequence[History]) -> tuple[str, ...]:
 
 
 def run_study(path: Path, out: Path, *, jobs: int | None = None, overwrite: bool = False) -> tuple[Comparison, list[Path]]:
-    """Run a study, or continue it, and write its results into a directory. Returns them, and the files that were written.
+    """Run or continue a study, and write its results into a directory. Return the results and the files.
 
     path: of the study.toml. jobs: number of workers, instead of the study's. overwrite: replace the results of another study.
     """
     study, there = read_study(path), out / "study.toml"
-    need("matplotlib", "plots")  # fails now, not when all runs are done
+    need("matplotlib", "plots")  # fails early, not after all runs
     if there.exists() and not overwrite and read_study(there) != study:
         raise ValueError(f"compare: out is {str(out)!r}, which holds another study: choose another --out, or --overwrite")
     text = path.read_bytes()

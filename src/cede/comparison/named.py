@@ -1,6 +1,6 @@
 """Worlds and learners of a comparison: made by functions of the user, or by name with arguments.
 
-A name stands for a function of cede. What is asked for is checked here, before anything runs; nothing is imported by name.
+A name stands for a function of cede. Names and arguments are checked here, before the first run; nothing is imported by name.
 """
 
 import inspect
@@ -37,7 +37,7 @@ ALSO = {"known_agents": "known", "structure": "structured"}  # in addition to an
 
 
 def entries(owner: str, argument: str, value: Any, expected: str) -> dict[str, Any]:
-    """Check worlds or learners: a mapping from names, or a sequence of names that stand for themselves. Return the mapping."""
+    """Check worlds or learners, a mapping from names or a sequence of names. Return the mapping."""
     if isinstance(value, Mapping):
         by_name = dict(value)
     else:
@@ -75,7 +75,7 @@ def world_maker(owner: str, world: Any) -> MakeWorld:
     """Return the function that makes a world for the seed of a repeat.
 
     world: a TwoLayerMDP, the same in all repeats; a function of a seed; a name of `cede.worlds.by_name`; or such a name with a
-    mapping of arguments. A named world that has an argument `seed` gets the seed of the repeat, unless it is given one.
+    mapping of arguments. A named world with an argument `seed` gets the seed of the repeat, unless the arguments have a seed.
     """
     if isinstance(world, TwoLayerMDP):
         return lambda seed: world
@@ -88,17 +88,17 @@ def world_maker(owner: str, world: Any) -> MakeWorld:
     check_arguments(owner, arguments, allowed, [])
     if "seed" in allowed and "seed" not in arguments:
         return checked(owner, lambda seed: function(**arguments, seed=seed), TwoLayerMDP)
-    made = checked(owner, lambda: function(**arguments), TwoLayerMDP)()  # once: it is the same in all repeats
-    return lambda seed: made
+    mdp = checked(owner, lambda: function(**arguments), TwoLayerMDP)()  # the same in all repeats
+    return lambda seed: mdp
 
 
 def learner_maker(owner: str, learner: Any, episodes: int) -> MakeLearner:
     """Return the function that makes a learner for a problem and the seed of a repeat.
 
     learner: a function of a task and a seed that returns a learner, any that `simulate` runs; a name in LEARNERS; or such a name
-    with a mapping of arguments. Beside the arguments of the function, known is a list of the agents whose true policies it knows,
-    structured=True tells it the structure of the world, and scale may be a mapping (of agents and environment) or "authors", their
-    schedule for so many episodes.
+    with a mapping of arguments. In addition to the arguments of the function there are known, a list of the agents whose true
+    policies it knows, and structured=True, for the structure of the world. scale may be a mapping (of agents and environment) or
+    "authors", the authors' schedule for this number of episodes.
     """
     if callable(learner):
         check_takes(owner, learner, 2, "a function of a task and a seed")
@@ -106,9 +106,13 @@ def learner_maker(owner: str, learner: Any, episodes: int) -> MakeLearner:
         return lambda mdp, seed: checked_learner(owner, make(mdp.task, seed), "what its function returned")
     name, arguments = named(owner, learner, "a function of a task and a seed, a name, or a pair of a name and arguments")
     function = LEARNERS[check.choice(owner, "learner", name, tuple(LEARNERS))]
-    parameters = [one for one in inspect.signature(function).parameters if one not in NOT_ARGUMENTS]
-    needed = [one for one in parameters if inspect.signature(function).parameters[one].default is inspect.Parameter.empty]
-    check_arguments(owner, arguments, parameters + [more for one, more in ALSO.items() if one in parameters], needed)
+    parameters = [parameter for parameter in inspect.signature(function).parameters if parameter not in NOT_ARGUMENTS]
+    needed = [
+        parameter
+        for parameter in parameters
+        if inspect.signature(function).parameters[parameter].default is inspect.Parameter.empty
+    ]
+    check_arguments(owner, arguments, parameters + [more for parameter, more in ALSO.items() if parameter in parameters], needed)
     known, structured = arguments.pop("known", ()), check.truth(owner, "structured", arguments.pop("structured", False))
     if known:
         known = check.items(owner, "known", known, "a list of names of agents")
@@ -118,7 +122,7 @@ def learner_maker(owner: str, learner: Any, episodes: int) -> MakeLearner:
     elif arguments.get("scale") == "authors":
         arguments["scale"] = Scale.authors(episodes)
 
-    def made(mdp: TwoLayerMDP, seed: int) -> Learner:
+    def make_named(mdp: TwoLayerMDP, seed: int) -> Learner:
         if name == "oracle":
             return oracle(mdp, seed=seed)
         if name == "fixed":
@@ -129,21 +133,21 @@ def learner_maker(owner: str, learner: Any, episodes: int) -> MakeLearner:
             truth["known_agents"] = {agent.name: agent.policy for agent in agents}
         return function(mdp.task, seed=seed, **arguments, **truth)
 
-    return checked(owner, made, Learner)
+    return checked(owner, make_named, Learner)
 
 
 def check_takes(owner: str, function: Callable[..., Any], arguments: int, expected: str) -> None:
-    """Check that a function can be called with so many arguments, as far as it tells."""
+    """Check that a function can be called with a number of arguments, if it has a signature."""
     try:
         inspect.signature(function).bind(*range(arguments))
     except TypeError as error:
         check.fail(owner, "what stands for it", check.show(function), f"{expected} ({error})")
-    except ValueError:  # it does not tell, as some functions that are not written in Python
+    except ValueError:  # no signature, like some functions that are not written in Python
         return
 
 
 def checked(owner: str, function: Callable[..., Any], kind: type | None = None) -> Callable[..., Any]:
-    """Return a function whose ValueErrors say of which world or learner they are, and whose result must be of a class."""
+    """Return a function whose ValueErrors name its world or learner, and whose result is checked to be of a class."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:

@@ -15,14 +15,14 @@ LEAST_REPEATS = 6  # below, no sign-flip test can reach 0.05, and a bootstrap ha
 RESAMPLES = 3_999  # of a bootstrap
 MOST_EXACT = 20  # differences up to which all 2^n patterns of signs are gone through
 FLIPS, BLOCKS = 99_990, 10  # random patterns of signs beyond that; drawn in so many blocks
-ROUNDING = 1e-9  # of the size of what is added up: sums that are closer count as equal
+ROUNDING = 1e-9  # relative to the summands: sums that are closer count as equal
 
 
 def mean_interval(samples: Floats) -> tuple[Floats, Floats]:
     """Return the lower and upper ends of the 95% intervals of the means of columns: the bootstrap with corrections for bias and
-    skewness (BCa, Efron 1987), and each end at least as far out as that of Student's interval.
+    skewness (BCa, Efron 1987), widened to Student's interval where that is wider.
 
-    BCa alone follows the skewness of the data, but is too short with few repeats; docs/compare.md says how often both hold.
+    BCa alone follows the skewness of the data, but is too short with few repeats; docs/compare.md has the coverage of both.
 
     samples: (n, columns), n at least 2. Returns two arrays, (columns,). Where all values are equal, both ends are that value. The
     resamples are drawn with a fixed seed: the same samples have the same interval.
@@ -58,9 +58,9 @@ def bca_ends(around: Floats) -> list[Floats]:
 def sign_flip_test(differences: Floats) -> float:
     """Return the two-sided p-value of the sign-flip permutation test of paired differences, (n,).
 
-    If two learners can be swapped without notice, each difference is as likely with either sign. The p-value is the part of all 2^n
-    patterns of signs in which the sum of the differences is at least as far from 0 as the one that was seen. It is exact for
-    n <= MOST_EXACT; beyond, FLIPS patterns are drawn with a fixed seed, and the one that was seen counts as one more.
+    If two learners are exchangeable, each difference is equally likely with either sign. The p-value is the fraction of all 2^n
+    patterns of signs for which the sum of the differences is at least as far from 0 as the observed sum. It is exact for
+    n <= MOST_EXACT; beyond, FLIPS patterns are drawn with a fixed seed, and the observed pattern is added.
     """
     size = abs(differences.sum()) - ROUNDING * np.abs(differences).sum()
     if len(differences) <= MOST_EXACT:
@@ -76,8 +76,8 @@ def sign_flip_test(differences: Floats) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values that are corrected for their number (Holm 1979): the i-th smallest of m is multiplied by m + 1 - i, and is at
-    least as large as those before it and at most 1.
+    """Return p-values corrected for their number (Holm 1979): the i-th smallest of m is multiplied by m + 1 - i; then all are made
+    non-decreasing, and at most 1.
     """
     raw = np.array(p_values, dtype=float)
     order = np.argsort(raw, kind="stable")
@@ -88,7 +88,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def repeats_needed(comparisons: int) -> int:
-    """Return the least number of repeats with which one of so many comparisons can have a corrected p-value below 1 - LEVEL.
+    """Return the least number of repeats for which a corrected p-value can be below 1 - LEVEL, with a number of comparisons.
 
     With n repeats the smallest p-value is 2 / 2^n, and Holm's correction multiplies it by the number of comparisons.
     """

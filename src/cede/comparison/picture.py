@@ -21,7 +21,7 @@ PANEL = (2.9, 2.3)  # inches
 def draw(
     regret: Floats, worlds: Sequence[str], learners: Sequence[str], seeds: Sequence[int], unit: str, realised: Sequence[str] = ()
 ) -> Any:
-    """Draw a comparison and return the Matplotlib figure. It belongs to no window. The arguments are fields of a `Comparison`."""
+    """Draw a comparison and return the Matplotlib figure, without a window. The arguments are fields of a `Comparison`."""
     learners = [f"{name} ({REALISED})" if name in realised else name for name in learners]
     columns = min(len(worlds), COLUMNS)
     lines = -(-len(worlds) // columns)
@@ -46,7 +46,7 @@ def draw(
 
 
 def legend_shape(names: Sequence[str], width: float) -> tuple[int, int]:
-    """Return how many columns of a legend with these names fit into so many inches, and how many rows it then has."""
+    """Return the number of columns and rows of a legend with these names. width: in inches."""
     across = min(len(names), max(1, int(width / (0.065 * max(map(len, names)) + 0.55))))
     return across, -(-len(names) // across)
 
@@ -71,7 +71,7 @@ def band(samples: Floats) -> tuple[Floats, Floats]:
 
 
 def caption_of(seeds: Sequence[int], realised: bool = False) -> str:
-    """Return the small print: what lines and bands are, and with which seeds and version. realised: whether some regret is."""
+    """Return the small print: the meaning of lines and bands, seeds and version. realised: whether some regret is realised."""
     repeats = len(seeds)
     bands = "95% intervals of the mean" if repeats >= LEAST_REPEATS else "from the least to the greatest repeat"
     which = f"seeds {seeds[0]} to {seeds[-1]}" if repeats > 1 else f"seed {seeds[0]}"

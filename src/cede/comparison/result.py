@@ -37,7 +37,7 @@ class Comparison(Remade):
     control: Ints  # (W, N, R, K, D of the largest team) steps in which each agent acted
     optimum: Floats  # (W, N, R) expected cost of the best policy, as in `History`
     settings: Mapping[str, Mapping[str, Mapping[str, str]]]  # by world and learner: settings of the learner, in the first repeat
-    realised: tuple[str, ...] = ()  # learners that showed no policy: their regret is what episodes really cost beyond the optimum
+    realised: tuple[str, ...] = ()  # learners without a policy: their regret is realised cost minus the optimum
 
     def __post_init__(self) -> None:
         for name in ("regret", "cost", "switches", "control", "optimum"):
@@ -47,7 +47,7 @@ class Comparison(Remade):
         """Return the results in long form, without pandas: arrays of equal length, by name.
 
         world, learner, repeat (its seed), episode (from 1), regret (cumulative), cost, switches, and "share of NAME" for
-        each agent, NaN in worlds that do not have it. points: at most so many rows for each run, evenly spaced; cost, switches and
+        each agent, NaN in worlds without it. points: the greatest number of rows for each run, evenly spaced; cost, switches and
         shares are then means over the episodes since the row before.
         """
         worlds, learners, repeats, episodes = self.regret.shape

@@ -1,8 +1,8 @@
-"""Plays the runs of a world on an engine, each exactly as `simulate` would, and keeps those that are finished in a directory.
+"""Plays the runs of a world on an engine, with the same results as `simulate`, and stores finished runs in a directory.
 
-A run is a problem, a learner that has seen nothing of it, a number of episodes and a seed. All of it is data, so the name of its
-file is a digest of it and of the code that plays it: it does not matter by which function or under which name they were made.
-All runs of one world that are missing are played side by side, as teams that share nothing, with a checkpoint in the directory.
+A run is a problem, a learner without counts, a number of episodes and a seed. The name of its file is a digest of these data and of
+the code that plays it, and does not depend on the functions that made them, or their names. All missing runs of one world are
+played together, as teams that share nothing, with a checkpoint in the directory.
 """
 
 import hashlib
@@ -35,14 +35,14 @@ COLUMNS = tuple(field.name for field in fields(Ledger))  # of a History
 
 @dataclass(frozen=True, eq=False)
 class OneRun:
-    """A run that is asked for."""
+    """A run to play."""
 
     mdp: TwoLayerMDP
     learner: Any  # a Learner, which is copied before it runs; or another one that `simulate` runs, used as it is
     episodes: int
     block: int  # without horizon, the steps that are recorded together; else the horizon
-    seed: int  # of what happens, as for `simulate`
-    key: str = ""  # the name under which it is kept, see `run_key`
+    seed: int  # as for `simulate`
+    key: str = ""  # the name of its file, see `run_key`
 
 
 def run_key(world: str, learner: Learner, episodes: int, block: int, seed: int) -> str:
@@ -58,9 +58,7 @@ def run_key(world: str, learner: Learner, episodes: int, block: int, seed: int) 
 def play(
     runs: Sequence[OneRun], engine: Any, jobs: int | None, progress: Callable[[int], None], checkpoint: Checkpoint | None
 ) -> list[History]:
-    """Play runs of the same length side by side, and return their histories. progress: called with the episodes that each has
-    done.
-    """
+    """Play runs of the same length together, and return their histories. progress: called with the episodes done of each run."""
     learners = [deepcopy(run.learner) for run in runs]
     streams = np.concatenate([streams_of(run.seed, 1) for run in runs])
     chosen = engine_of("compare", engine, jobs)
@@ -76,7 +74,7 @@ def play(
 def kept_or_played(
     runs: Sequence[OneRun], directory: Path | None, engine: Any, jobs: int | None, progress: Callable[[int], None]
 ) -> list[History]:
-    """Return the histories of runs of cede's learners: those that the directory holds are read, the others are played and kept.
+    """Return the histories of runs of cede's learners: read from the directory, or played and stored there.
 
     progress: called with the number of episodes done, of all runs.
     """
@@ -85,28 +83,28 @@ def kept_or_played(
     if directory is None:
         return play(runs, engine, jobs, lambda done: progress(len(runs) * done), None)
     paths = [directory / f"{run.key}.npz" for run in runs]
-    kept = {path: load_run(path, run) for path, run in zip(paths, runs, strict=True)}
-    todo = {path: run for path, run in zip(paths, runs, strict=True) if kept[path] is None}  # equal runs are played once
+    by_path = {path: load_run(path, run) for path, run in zip(paths, runs, strict=True)}
+    todo = {path: run for path, run in zip(paths, runs, strict=True) if by_path[path] is None}  # equal runs are played once
     if todo:
         name = hashlib.sha256(" ".join(path.stem for path in todo).encode()).hexdigest()[:20]
         checkpoint = Checkpoint(directory / f"{name}.checkpoint", seconds=SECONDS, resume=True)
         before = (len(runs) - len(todo)) * runs[0].episodes
-        histories = play(list(todo.values()), engine, jobs, lambda done: progress(before + len(todo) * done), checkpoint)
-        for (path, run), new in zip(todo.items(), histories, strict=True):
+        played = play(list(todo.values()), engine, jobs, lambda done: progress(before + len(todo) * done), checkpoint)
+        for (path, run), new in zip(todo.items(), played, strict=True):
             save_run(path, run, new)
-            kept[path] = new
+            by_path[path] = new
         checkpoint.path.unlink(missing_ok=True)
-    return [history for path in paths if (history := kept[path]) is not None]
+    return [history for path in paths if (history := by_path[path]) is not None]
 
 
 def save_run(path: Path, run: OneRun, history: History) -> None:
-    """Write a finished run to a file, whole or not at all."""
+    """Write a finished run to a file, completely or not at all."""
     header = {"cede": __version__, "seed": run.seed, "optimum": history.optimum, "settings": dict(history.settings)}
     save_arrays(path, KIND, SCHEMA, header, {name: getattr(history, name) for name in COLUMNS})
 
 
 def load_run(path: Path, run: OneRun) -> History | None:
-    """Read a run that `save_run` wrote; None if there is none, or if the file is damaged: it is then played again."""
+    """Read a run that `save_run` wrote; None if the file is missing or damaged: the run is then played again."""
     try:
         header, arrays = load_arrays(path, KIND, SCHEMA)
         return rebuilt(header, arrays, run)

@@ -32,7 +32,7 @@ Named = tuple[str, dict[str, Any]]  # a name of cede, and its arguments
 
 @dataclass(frozen=True)
 class Study:
-    """What a study.toml says."""
+    """The content of a study.toml."""
 
     worlds: dict[str, Named]
     learners: dict[str, Named]
@@ -47,7 +47,7 @@ class Study:
 
 
 def read_study(path: Path) -> Study:
-    """Read and check a study.toml. What the arguments of worlds and learners may be is checked by `compare`, before it runs."""
+    """Read and check a study.toml. `compare` checks the arguments of worlds and learners, before the first run."""
     try:
         content = tomllib.loads(path.read_bytes().decode())
     except OSError as error:
@@ -70,9 +70,9 @@ def read_study(path: Path) -> Study:
 
 
 def named_tables(owner: str, key: str, tables: Any) -> dict[str, Named]:
-    """Check the tables [worlds.NAME] or [learners.NAME]; return the name of cede and the arguments of each.
+    """Check the tables [worlds.NAME] or [learners.NAME]; return the name in cede and the arguments of each.
 
-    The key "world" or "learner" in a table is the name; without it, the table's own name is.
+    The name in cede is the value of the key "world" or "learner"; without this key it is NAME.
     """
     if not isinstance(tables, Mapping) or not tables:
         check.fail(owner, key, check.show(tables), f"tables, as in [{key}.NAME]")
@@ -88,7 +88,7 @@ def named_tables(owner: str, key: str, tables: Any) -> dict[str, Named]:
 
 
 def write_results(comparison: Comparison, study: bytes, out: Path) -> list[Path]:
-    """Write the study's file and all results, each whole or not at all; return the files. study: the bytes of study.toml."""
+    """Write the study's file and all results, each completely or not at all; return the files. study: the bytes of study.toml."""
     names = ("results.csv", "table.txt", "table.tex", "figure.png", "figure.pdf", "about.json", "study.toml")
     files = [out / name for name in names]
     columns = comparison.columns(POINTS)

@@ -32,7 +32,7 @@ LATEX = {
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """One learner in one world. Where there are too few repeats, there are no intervals; the reference is not compared."""
+    """One learner in one world. With too few repeats there are no intervals; the reference is not compared."""
 
     world: str
     learner: str
@@ -50,7 +50,7 @@ class ComparisonTable:
     """Means and paired differences of a comparison. str() is text for a terminal, `latex` is a tabular for a paper."""
 
     rows: tuple[ComparisonRow, ...]
-    note: str  # what is shown, by which method, with how many repeats
+    note: str  # measure, methods and number of repeats
 
     @property
     def head(self) -> list[str]:
@@ -65,13 +65,13 @@ class ComparisonTable:
             digits = digits_for(max(abs(row.mean), abs(row.difference or 0.0)))
             p = "" if row.corrected is None else shown_p(row.corrected)
             gap = "" if row.difference is None else shown(row.difference, digits, "+")
-            ends = [shown_interval(one, digits) for one in (row.interval, row.difference_interval)]
+            ends = [shown_interval(interval, digits) for interval in (row.interval, row.difference_interval)]
             numbers = [shown(row.mean, digits), ends[0], gap, ends[1], p]
             lines.append(["" if again else row.world, row.learner, *numbers, row.verdict])
         return lines
 
     def __str__(self) -> str:
-        """Return the table as text. The names are on the left, the numbers on the right of their columns."""
+        """Return the table as text. Names are aligned to the left, numbers to the right."""
         from rich.cells import cell_len
 
         lines = [[check.printable(cell) for cell in cells] for cells in [self.head, *self.cells()]]
@@ -88,7 +88,7 @@ class ComparisonTable:
 
     @property
     def latex(self) -> str:
-        """The table as a LaTeX tabular; it needs no package."""
+        """Return the table as a LaTeX tabular, which needs no package."""
         lines = [r"\begin{tabular}{llrrrrrl}", r"\hline"]
         for i, cells in enumerate([self.head, *self.cells()]):
             names, numbers = [escaped(cell) for cell in (*cells[:2], cells[7])], [as_math(cell) for cell in cells[2:7]]
@@ -120,7 +120,7 @@ def shown_p(p: float) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a text as LaTeX that shows it as it is."""
+    """Return a text with LaTeX's special characters escaped."""
     return "".join(LATEX.get(sign, sign) for sign in check.printable(text))
 
 
@@ -132,8 +132,8 @@ def as_math(text: str) -> str:
 def make_table(
     values: Floats, worlds: Sequence[str], learners: Sequence[str], reference: str, what: str, realised: Sequence[str] = ()
 ) -> ComparisonTable:
-    """Make the table of one measure. values: (W, N, R) by world, learner and repeat; what: the words for the measure; realised:
-    learners of which it is not exact.
+    """Make the table of one measure. values: (W, N, R) by world, learner and repeat; what: the measure in words; realised: learners
+    whose values are not exact.
     """
     repeats, comparisons = values.shape[2], len(worlds) * (len(learners) - 1)
     base = learners.index(reference)
@@ -163,7 +163,7 @@ def intervals_of(values: Floats) -> dict[tuple[int, int], Interval]:
 
 
 def verdict_of(difference: float, corrected: float, repeats: int, comparisons: int) -> str:
-    """Return in words what a comparison shows."""
+    """Return the verdict of a comparison, in words."""
     if repeats < repeats_needed(comparisons):
         return "too few repeats"
     if corrected >= 1 - LEVEL:
@@ -172,7 +172,7 @@ def verdict_of(difference: float, corrected: float, repeats: int, comparisons: i
 
 
 def note_of(what: str, reference: str, repeats: int, comparisons: int) -> str:
-    """Return what stands under the table: what was measured, and by which methods."""
+    """Return the note under the table: measure and methods."""
     times = f"{repeats:,} repeat" + ("s" if repeats > 1 else "")
     text = f"{what}, mean of {times} with paired seeds. "
     if repeats >= LEAST_REPEATS:

@@ -1,6 +1,6 @@
 """Encoders turn measured numbers into a state, an integer from 0.
 
-A learner needs few states, each of which is seen often. An encoder computes the state of a row of numbers:
+A learner needs few states with many visits each. An encoder computes the state of a row of numbers:
 
 uniform_bins, quantile_bins, Bins   divide each number into bins; each combination of bins is a state
 Score                               adds up weighted numbers to one score, and divides that at cuts
@@ -48,7 +48,7 @@ OUTSIDE = ("outer", "refuse")  # what to do with numbers outside the range: put 
 def load(source: str | Path | bytes) -> Encoder:
     """Read an encoder that was saved with its `save`. source: a path, or the bytes of such a file.
 
-    Anything that is wrong with the file is raised as `UnreadableFile`.
+    Raises `UnreadableFile` if anything is wrong with the file.
     """
     where = source if isinstance(source, bytes) else check.path("load", "source", source)
     header, arrays = load_arrays(where, "encoder", SCHEMA)
@@ -129,8 +129,8 @@ class Grid(Encoder):
 class Bins(Encoder):
     """The encoder of numbers: each one is divided into bins, and each combination of bins is a state.
 
-    Make one with `uniform_bins` or `quantile_bins`, or give the edges yourself. limits: (F, 2), the least and the most that each
-    number may be; others are refused. None: numbers below the first edge or above the last one are in the outer bins.
+    Make one with `uniform_bins` or `quantile_bins`, or give the edges yourself. limits: (F, 2), the least and the greatest value of
+    each number; others are refused. None: numbers below the first edge or above the last one are in the outer bins.
     """
 
     edges: tuple[Any, ...]  # for each number a (bins - 1,) array: the borders between its bins, ascending
@@ -214,7 +214,7 @@ class Score(Encoder):
 class Clusters(Encoder):
     """The encoder of points: the state is the nearest of k centres, after each number was divided by its scale.
 
-    `clusters` fits one. Of several that are equally near, it is the first.
+    `clusters` fits one. Of several centres that are equally near, the first is the state.
     """
 
     centres: Any  # (k, F) float64
@@ -273,10 +273,10 @@ class Product(Encoder):
             check.instance("Product", f"encoders[{i}]", encoder, Encoder)
         ends = [0, *accumulate(len(encoder.inputs) for encoder in encoders)]
         default = [np.arange(begin, end) for begin, end in pairwise(ends)]
-        given = default if self.columns is None else check.items("Product", "columns", self.columns, "indices for each encoder")
-        if len(given) != len(encoders):
-            check.fail("Product", "the length of columns", len(given), f"{len(encoders)}, one entry for each encoder")
-        columns = tuple(read_only(check.integers("Product", f"columns[{i}]", read, 1)) for i, read in enumerate(given))
+        indices = default if self.columns is None else check.items("Product", "columns", self.columns, "indices for each encoder")
+        if len(indices) != len(encoders):
+            check.fail("Product", "the length of columns", len(indices), f"{len(encoders)}, one entry for each encoder")
+        columns = tuple(read_only(check.integers("Product", f"columns[{i}]", read, 1)) for i, read in enumerate(indices))
         for i, (encoder, read) in enumerate(zip(encoders, columns, strict=True)):
             if len(read) != len(encoder.inputs) or read.min(initial=0) < 0:
                 check.fail("Product", f"columns[{i}]", check.show(read.tolist()), f"{len(encoder.inputs)} indices from 0 on")
@@ -375,7 +375,7 @@ def clusters(
 ) -> Clusters:
     """Find n centres in observations, (rows, F) or (rows,), by k-means, and return the encoder. Needs the extra `encode`.
 
-    same_scale: False divides each number by its standard deviation, so that all count alike; True takes them as they are. seed: of
+    same_scale: False divides each number by its standard deviation, so that all have equal weight; True does not. seed: of
     the first centres. labels: names of the numbers; by default the columns of a data frame. name: of the encoder, for its file.
     """
     owner = "clusters"

@@ -76,7 +76,7 @@ class Encoder(Remade):
 
     @property
     def digest(self) -> str:
-        """Return a SHA-256, in hexadecimal, of all that decides about states. Encoders that differ only in name share it."""
+        """Return the SHA-256, in hexadecimal, of all fields except the name."""
         return archive.digest(replace(self, name=None))  # type: ignore[type-var]
 
     def __call__(self, observation: Any) -> int:
@@ -99,8 +99,8 @@ class Encoder(Remade):
     def states(self, rows: Any) -> Ints:
         """Return the states of many rows, (n,).
 
-        rows: an array (n, F), of one number also (n,); a sequence of what `encoder(...)` takes; or a data frame or mapping with a
-        column for each of `inputs`.
+        rows: an array, (n, F), or (n,) for one number; a sequence of observations, as `encoder(...)` takes them; or a data frame or
+        mapping with a column for each of `inputs`.
         """
         table, wanted = as_numbers(self._rows(rows)), len(self.inputs)
         if table is not None and (table.ndim > 2 or (table.ndim == 1 and wanted == 1)) and table.size == len(table) * wanted:
@@ -111,7 +111,7 @@ class Encoder(Remade):
         return self._states(table)
 
     def _rows(self, rows: Any) -> Any:
-        """Return rows in which numbers are given by name as rows of numbers, and others as they are."""
+        """Return rows of numbers by name as rows of numbers in order; other rows are returned as they are."""
         if isinstance(rows, Mapping) or hasattr(rows, "columns"):
             there = list(rows) if isinstance(rows, Mapping) else list(rows.columns)
             for name in self.inputs:
@@ -135,7 +135,7 @@ class Encoder(Remade):
         return states
 
     def save(self, path: str | Path) -> Path:
-        """Write the encoder to a file, completely or not at all, and return its path. The file tells its name and its digest."""
+        """Write the encoder to a file, completely or not at all, and return its path. The file has its name and its digest."""
         where, arrays = path_to_write("save", "path", path), dict[str, Any]()
         header = {"cede": __version__, "name": self.name, "digest": self.digest, "n_states": self.n_states}
         save_arrays(where, "encoder", SCHEMA, {**header, "encoder": archive.describe(self, "encoder", arrays)}, arrays)
@@ -182,7 +182,7 @@ def checked_data(owner: str, observations: Any) -> Floats:
 
 
 def labels_of(observations: Any, labels: Sequence[str] | None) -> Sequence[str] | None:
-    """Return the names of numbers: those that were given, or else the columns of a data frame, or else None."""
+    """Return the names of numbers: labels, or else the columns of a data frame, or else None."""
     columns = getattr(observations, "columns", None)
     return labels if labels is not None or columns is None else [str(name) for name in columns]
 
@@ -190,8 +190,8 @@ def labels_of(observations: Any, labels: Sequence[str] | None) -> Sequence[str] 
 def borders_between(values: Floats, bins: int) -> Floats:
     """Return at most bins - 1 borders, in the middle between values that follow one another, so that no bin is empty.
 
-    Where there are no more different values than bins, each has a bin of its own. Else the borders are those at which the share of
-    smaller values is nearest to 1/bins, 2/bins, ...; several may be the same one.
+    If there are no more different values than bins, each value has a bin of its own. Else the borders are those at which the share
+    of smaller values is nearest to 1/bins, 2/bins, ...; several of these may coincide.
     """
     different, counts = np.unique(values, return_counts=True)
     share = np.cumsum(counts)[:-1] / len(values)  # of the values below each border
@@ -200,7 +200,7 @@ def borders_between(values: Floats, bins: int) -> Floats:
         chosen = np.unique([np.argmin(np.abs(share - k / bins)) for k in range(1, bins)]).astype(np.int64)
     low, high = different[chosen], different[chosen + 1]
     middle = low / 2 + high / 2
-    result: Floats = np.where((low < middle) & (middle <= high), middle, high)  # neighbours have nothing between them
+    result: Floats = np.where((low < middle) & (middle <= high), middle, high)  # no float lies between neighbours
     return result
 
 
@@ -234,7 +234,7 @@ def as_numbers(value: Any) -> Floats | None:
 
 
 def one_word(text: str) -> str:
-    """Return a text without what separates the parts of a state's name."""
+    """Return a text without the separators of the parts of a state's name."""
     return "".join(" " if c in ",;:=" else c for c in text)
 
 

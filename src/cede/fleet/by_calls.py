@@ -1,7 +1,6 @@
-"""Runs any learner under the true model, one call after the other: what `simulate` does where a learner is not cede's own.
+"""Runs any learner under the true model by calls of its methods: how `simulate` runs learners that are not cede's own.
 
-It draws the same random numbers in the same order as the compiled runs (run.py), so cede's own learners, called like this, have the
-same history.
+It draws the same random numbers in the same order as the compiled runs (run.py), so cede's own learners have the same history here.
 """
 
 from collections.abc import Callable
@@ -34,7 +33,7 @@ EXACT, NOT_KNOWN = "exact", "not known: the learner shows no policy (history.rea
 
 
 def is_own(learner: Any) -> bool:
-    """Return whether a learner is one of cede's own, and makes its choices as they do: then it runs in compiled code."""
+    """Return whether a learner is one of cede's own with unchanged choices, and so runs in compiled code."""
     return isinstance(learner, Learner) and all(getattr(type(learner), name) is getattr(Learner, name) for name in CALLS)
 
 
@@ -62,8 +61,8 @@ class Player:
         plan = solve(mdp)
         self.best = plan.value.reshape(-1, self.task.n_states, self.task.n_agents)
         self.optimum = start_cost(mdp, self.best) if plan.gain is None else plan.gain
-        self.policy: Policy | None = None  # that the learner shows now
-        self.evaluated: Policy | None = None  # the policy that `value` is the value of
+        self.policy: Policy | None = None  # the learner's current policy
+        self.evaluated: Policy | None = None  # the policy of `value`
         self.value: Floats = self.best
         self.truth, self.steps = truth_of(mdp), EpisodeArrays.empty(mdp.task.plan_steps)
         self.drawn = numbers_drawn(mdp.environment, mdp.task)
@@ -95,7 +94,7 @@ class Player:
         return self.checked_choice(self.learner.choose(state, prev_agent), *place)
 
     def checked_choice(self, choice: Any, t: int, state: int, prev: int) -> int:
-        """Check what a learner chose: an agent who can get control, and the one that its policy says."""
+        """Check a choice: the agent can get control, and is that of the learner's policy."""
         agent = self.task.agent_index(OWNER, "what choose answered", choice)
         if not self.task.can_hand_over[prev, agent]:
             names = check.show(self.task.agents[agent]), check.show(self.task.agents[prev])
@@ -121,7 +120,7 @@ class Player:
         return Step(t, state, prev_agent, agent, int(steps.actions[t]), to, *costs), bool(self.task.is_terminal[to])
 
     def cost_seen(self, step: Step) -> float:
-        """Return the cost of the action that the learner sees: what its own task says, else what was drawn."""
+        """Return the cost of the action for `observe`: that of the learner's task, or the drawn cost if the task states none."""
         own = getattr(self.learner, "task", None)
         stated = float(own.env_cost[step.state, step.action]) if isinstance(own, Task) else np.nan
         return step.cost if np.isnan(stated) else stated
@@ -152,7 +151,9 @@ def play_by_calls(
     progress: bool | Callable[[int], None],
     evaluate_every: int,
 ) -> tuple[RunRecord, str]:
-    """Run any learner; return the results, and in words whether regret is exact. length: episodes or blocks, steps of a block."""
+    """Run any learner; return the results, and in words whether regret is exact. length: number of episodes or blocks, and steps of
+    a block.
+    """
     episodes, block = length
     evaluations = Evaluations(stream_of(rng.bit_generator), episodes, 1 if mdp.horizon is None else evaluate_every)
     player, record = Player(mdp, learner, rng), RunRecord.empty([mdp], episodes)

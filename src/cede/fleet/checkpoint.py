@@ -1,4 +1,4 @@
-"""Checkpoints of a run of a fleet: all that is needed to resume it and get the same bits."""
+"""Checkpoints of a run of a fleet. A resumed run has the same bits."""
 
 import hashlib
 import time
@@ -33,13 +33,13 @@ KIND, SCHEMA = "checkpoint", 7
 
 @dataclass(frozen=True, eq=False)
 class RunState:
-    """Where a run stands between two rounds, beside the states of the teams."""
+    """The state of a run between two rounds, without the states of the teams."""
 
     number: int  # the last round that was played
     done: int  # episodes that every team has played
     shared: Mapping[str, Table]  # by layer: counts that teams share; without layers that no team shares
-    environment_episodes: int  # episodes that were counted into it
-    extras: Extras = field(default_factory=dict)  # of it
+    environment_episodes: int  # episodes in the shared environment counts
+    extras: Extras = field(default_factory=dict)  # of the shared environment
 
 
 class Checkpoint:
@@ -58,11 +58,11 @@ class Checkpoint:
         self.resumed_at = 0  # episodes that the file held when the run was resumed
 
     def begin(self, run: str, now: RunState, record: RunRecord, groups: Sequence[TeamGroup]) -> tuple[RunState, Sequence[Arrays]]:
-        """Return where the run starts, and the states of all groups there: as given, or as in the file.
+        """Return the state of the run at its start, and the states of all groups: from the file, or as given.
 
-        run: fingerprint of the run, which must be the same in the file. now: where the run stands without a file. record: the
-        results, into which those of the file are copied. Without a file, write one at once, so that a place that cannot be written
-        is noticed now.
+        run: fingerprint of the run, which must be the same in the file. now: the state of the run without a file. record: the
+        results, into which those of the file are copied. Without a file, write one at once, so that an error of writing is raised
+        now.
         """
         if not self.path.exists():
             self.run, states = run, [group.state for group in groups]
@@ -79,7 +79,7 @@ class Checkpoint:
         return time.monotonic() - self.saved_at >= self.seconds
 
     def save(self, now: RunState, record: RunRecord, states: Sequence[Arrays]) -> None:
-        """Write where a run stands, its results so far, and the states of all groups."""
+        """Write the state of a run, its results so far, and the states of all groups."""
         header = {"cede": __version__, "run": self.run, "done": now.done, "groups": len(states)}
         arrays = {f"groups/{i}/{name}": array for i, state in enumerate(states) for name, array in state.items()}
         arrays |= {f"ledger/{name}": column for name, column in record.ledger.first(now.done).items()}
@@ -89,15 +89,15 @@ class Checkpoint:
         try:
             save_arrays(self.path, KIND, SCHEMA, header, arrays)
         except OSError as error:
-            kept = "the last checkpoint is as it was" if self.path.exists() else "there is no checkpoint"
-            raise OSError(f"{self.path}: could not be written ({error.strerror or error}); {kept}") from error
+            outcome = "the last checkpoint is as it was" if self.path.exists() else "there is no checkpoint"
+            raise OSError(f"{self.path}: could not be written ({error.strerror or error}); {outcome}") from error
         self.saved_at = time.monotonic()
 
     def load(self, run: str, now: RunState, record: RunRecord, groups: Sequence[TeamGroup]) -> tuple[RunState, list[Arrays]]:
-        """Read the file of a run with this fingerprint. Return where it stood and the states of all groups, and copy the results
-        so far into the record.
+        """Read the file of a run with this fingerprint. Return the state of the run and the states of all groups, and copy the
+        results so far into the record.
 
-        It must be of this run, this version of cede, and not of more episodes than the record holds.
+        The file must be of this run and this version of cede, and have no more episodes than the record.
         """
         header, arrays = load_arrays(self.path, KIND, SCHEMA)
         episodes = record.ledger.cost.shape[1]
@@ -117,7 +117,7 @@ class Checkpoint:
 def unpack_run(
     header: Mapping[str, Any], arrays: Arrays, now: RunState, record: RunRecord, groups: Sequence[TeamGroup]
 ) -> tuple[RunState, list[Arrays]]:
-    """Do the work of `Checkpoint.load` after the header was checked. Every array is checked, since kernels do not check them."""
+    """Do the work of `Checkpoint.load` after the check of the header. Every array is checked, since kernels do not check them."""
     done = check.integer("file", "done", header["done"], 0, record.ledger.cost.shape[1])
     counted, shared = 0, {}
     extras: Extras = {}
@@ -148,7 +148,7 @@ def unpack_run(
 
 
 def sampled(scale: Scale, layer: str) -> list[float]:
-    """Return the values of a scale for many episodes, as far as it has them. A function is recognised by these in a fingerprint."""
+    """Return the values of a scale for many episodes, up to the first that fails. They identify a function in a fingerprint."""
     values = []
     with suppress(Exception):
         for episode in (*range(1, 500), *(2**power for power in range(9, 24))):
@@ -164,10 +164,10 @@ def fingerprint(
     now: RunState,
     *numbers: int,
 ) -> str:
-    """Return a digest of all that decides the results of a run, except for the number of episodes.
+    """Return a digest of everything that determines the results of a run, except the number of episodes.
 
-    groups, scales: all groups of the run, and the scale of each. mdps, learners: of the teams. now: where the run starts. numbers:
-    further numbers that matter.
+    groups, scales: all groups of the run, and the scale of each. mdps, learners: of the teams. now: the state of the run at its
+    start. numbers: further numbers that matter.
     """
     digest = hashlib.sha256(repr((__version__, numbers)).encode())
 

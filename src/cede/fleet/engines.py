@@ -23,8 +23,8 @@ from cede.learners.state import Arrays
 class Engine(ABC):
     """Runs the shards of a fleet somewhere. `simulate_fleet` uses one, and closes it at the end.
 
-    To write your own, implement the abstract methods, and `recover` if it can survive the loss of a worker. The methods are called
-    from one thread, in the order `shards`, `start`, then `play` and `states` any number of times, `close`.
+    To write your own, implement the abstract methods, and `recover` if it can survive the loss of a worker. One thread calls the
+    methods, in the order `shards`, `start`, then `play` and `states` any number of times, `close`.
     """
 
     here = False  # whether shards live in this process, so that an interrupted round can be finished
@@ -33,7 +33,7 @@ class Engine(ABC):
 
     @abstractmethod
     def shards(self, n_teams: int) -> int:
-        """Return into how many shards to cut so many teams."""
+        """Return the number of shards for a number of teams."""
 
     @property
     @abstractmethod
@@ -54,17 +54,15 @@ class Engine(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Free everything. May be called at any time, also twice."""
+        """Free all resources. It may be called at any time, also twice."""
 
     @property
     def kept_number(self) -> int:
-        """Return the earliest round to which `recover` may go back."""
+        """Return the earliest round that `recover` may return."""
         return self.number
 
     def recover(self) -> list[list[Arrays]] | None:
-        """Return the states of all teams after round `kept_number`, by shard and group, if the last round failed; None if they are
-        lost.
-        """
+        """Return the states of all teams after round `kept_number`, by shard and group, after a failed round; None if lost."""
         return None
 
     @property
@@ -114,9 +112,7 @@ class Threads(Engine):
         return self.pool is None and any(shard.worth_threads for shard in self.made)
 
     def _all(self, work: Sequence[Callable[[], Any]]) -> list[Any]:
-        """Call some functions, at the same time if there are several shards, and return their results. `failed` is True if one
-        raised.
-        """
+        """Call functions, in parallel if there are several shards; return their results. If one raises, `failed` becomes True."""
         self.failed = True
         if self.pool is None:
             results = [part() for part in work]
@@ -146,7 +142,7 @@ def __getattr__(name: str) -> Any:
 
 
 def engine_of(owner: str, engine: Any, jobs: int | None) -> Engine:
-    """Return the engine that a user asked for: by name, with so many jobs, or an Engine itself."""
+    """Return the engine of an argument: an Engine, or the name of one, which gets `jobs` workers."""
     if not isinstance(engine, str):
         if jobs is not None:
             check.fail(owner, "jobs", jobs, "left out where an engine is given: it has its own")
@@ -154,8 +150,8 @@ def engine_of(owner: str, engine: Any, jobs: int | None) -> Engine:
             check.fail(owner, "engine", check.show(engine), "one of " + ", ".join(map(repr, ENGINES)) + ", or an engine")
         return engine
     name = check.choice(owner, "engine", engine, ENGINES).capitalize()
-    made: Engine = (Threads if name == "Threads" else __getattr__(name))(jobs)
-    return made
+    result: Engine = (Threads if name == "Threads" else __getattr__(name))(jobs)
+    return result
 
 
 def checked_jobs(jobs: int | None) -> int:

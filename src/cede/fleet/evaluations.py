@@ -1,6 +1,6 @@
-"""Which episodes of a run are evaluated, if not all are: one of every n, drawn at random, so that regret is right in the mean.
+"""The episodes of a run that are evaluated, if not all are: one of every n, drawn at random, so that regret is unbiased.
 
-If it were the first of every n, a learner that gets better would be charged n times for the policy with which n episodes begin.
+Evaluating the first of every n would be biased: the regret of a learner that improves would be too high.
 """
 
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from cede.fleet.history import Ledger
 
 
 class Evaluations:
-    """The episodes of a run whose policies are evaluated: one of each block of n, or of what is left at the end.
+    """The episodes of a run whose policies are evaluated: one of each block of n; the last block may be shorter.
 
-    stream: the random stream of the first team before the run, from which nothing is drawn: the draws here are others, but follow
-    from it. A longer run begins with the same blocks, and within the last one either has the same episode or a later one.
+    stream: the random stream of the first team before the run. It seeds the draws here, and stays as it is. A longer run has the
+    same blocks; in the last block of the shorter run, it has the same episode or a later one.
     """
 
     def __init__(self, stream: Sequence[int] | NDArray[np.uint64], episodes: int, every: int) -> None:
@@ -32,7 +32,7 @@ class Evaluations:
         self.is_chosen[self.chosen] = True
 
     def carry(self, ledger: Ledger) -> None:
-        """Let all episodes of a block have the expected cost, and the regret, of the one that was evaluated."""
+        """Copy expected cost and regret of the evaluated episode to all episodes of its block."""
         if self.every > 1:
             source = self.chosen[np.arange(len(self.is_chosen)) // self.every]
             for column in (ledger.expected_cost, ledger.regret):

@@ -1,7 +1,7 @@
-"""Fleets in files: how they are packed for writing. load.py reads them.
+"""Packs fleets for files. load.py reads them.
 
-Learners are packed as in learners/files.py. Task and settings that many learners have in common are written once; what each learner
-has of its own is concatenated over the learners.
+Learners are packed as in learners/files.py. Task and settings that many learners share are written once; all other arrays are
+concatenated over the learners.
 """
 
 import math
@@ -24,9 +24,9 @@ from cede.rows.working import SharedCounts
 
 
 def pack_fleet(task: Task, learners: Sequence[Learner], environment: SharedCounts | None) -> tuple[Header, Arrays]:
-    """Turn a fleet into a header that JSON can hold and arrays by name.
+    """Return a fleet as a JSON header and arrays by name.
 
-    task: the states, actions, environment costs and horizon of all learners. environment: the counts that they share.
+    task: the states, actions, environment costs and horizon of all learners. environment: the shared counts.
     """
     numbers: dict[str, int] = {}  # of different tasks and settings, by their checksum
     groups: list[Header] = []
@@ -52,7 +52,7 @@ def pack_fleet(task: Task, learners: Sequence[Learner], environment: SharedCount
 
 
 def pack_shared(tables: Mapping[str, Table], extras: Extras) -> Arrays:
-    """Turn the counts that teams share, by layer, and the extras of their environment into arrays by name."""
+    """Return shared counts, by layer, and the extras of the shared environment as arrays by name."""
     arrays: Arrays = {f"extras/{name}": array for name, array in extras.items()}
     for name, table in tables.items():
         layer = LayerCounts.of_table(table)
@@ -61,9 +61,9 @@ def pack_shared(tables: Mapping[str, Table], extras: Extras) -> Arrays:
 
 
 def unpack_shared(arrays: Arrays, shapes: Mapping[str, Shape], outcomes: Outcomes | None) -> dict[str, LayerCounts]:
-    """Make the counts that teams share from the arrays of a file, after checks.
+    """Make shared counts from the arrays of a file, after checks.
 
-    shapes: rows and columns of the environment's layer and of that of its costs. outcomes: declared of the environment.
+    shapes: rows and columns of the layers of the environment and its costs. outcomes: declared structure of the environment.
     """
     layers = {name: LayerCounts(shape, arrays[f"{name}/key"], arrays[f"{name}/number"]) for name, shape in shapes.items()}
     for name, layer in layers.items():
@@ -90,7 +90,7 @@ def concatenated(members: Sequence[Arrays]) -> Arrays:
 
 
 def apart(arrays: Arrays, n: int) -> list[Arrays]:
-    """Return the arrays of each of n members from what `concatenated` returned, after checks."""
+    """Return the arrays of each of n members, after checks; the inverse of `concatenated`."""
     members: list[Arrays] = [{} for _ in range(n)]
     for key in [key for key in arrays if key.endswith("/shape")]:
         name, shape, data = key.removesuffix("/shape"), arrays[key], arrays[key.removesuffix("shape") + "data"]

@@ -1,4 +1,4 @@
-"""Many teams, one environment: every team has its own agents and policy, and all share what they learn of the environment.
+"""Many teams, one environment: every team has its own agents and policy, and all teams share environment counts.
 
 Section 4 of the paper: N instances of UCRL2-MC with one confidence set for the environment.
 """
@@ -37,14 +37,13 @@ MOST_LEARNERS = 1000  # whose names are looked at for a repr
 
 
 class Fleet:
-    """Learners of many teams that share one belief about the environment: what one of them sees of it, all know.
+    """Learners of many teams that share environment counts and the belief that follows from them.
 
-    learners: at least one. Those that cannot share (UCRL2, fixed agents, those who know the environment or forget it) run beside
-    the others unchanged. Teams may differ in their agents, costs and settings; states, actions, environment costs and horizon must
-    be the same. What learners have seen before is added to what the fleet knows.
+    learners: at least one. Learners that cannot share (UCRL2, fixed agents, learners that know the environment or forget it) run
+    beside the others unchanged. Teams may differ in their agents, costs and settings; states, actions, environment costs and
+    horizon must be the same. Earlier environment counts of the learners are added to those of the fleet.
 
-    Several threads may call a fleet and its learners: calls wait for one another, and during a run (`simulate_fleet`) they are
-    refused.
+    A fleet and its learners are thread-safe: calls wait for one another, and are refused during a run (`simulate_fleet`).
     """
 
     def __init__(self, learners: Sequence[Learner]) -> None:
@@ -54,7 +53,7 @@ class Fleet:
         members = check.items("Fleet", "learners", learners, "at least one Learner")
         if not members:
             check.fail("Fleet", "learners", "empty", "at least one Learner")
-        self._task: Task = check.instance("Fleet", "learners[0]", members[0], Learner).task  # kept: all learners may be removed
+        self._task: Task = check.instance("Fleet", "learners[0]", members[0], Learner).task  # learners may all be removed
         met: set[int] = set()
         for i, learner in enumerate(members):
             self._check("Fleet", f"learners[{i}]", f"learner {i}", learner)
@@ -68,7 +67,7 @@ class Fleet:
             same_structure("Fleet", f"learner {i}", shared_structure(first), shared_structure(settings))
         change = Change(waits=True)
         with change.lock:
-            change.claim("Fleet", [self, *members])  # nobody uses them meanwhile; what was checked may have changed
+            change.claim("Fleet", [self, *members])  # locks them; they may have changed since they were checked
             for i, learner in enumerate(members):
                 self._check("Fleet", f"learners[{i}]", f"learner {i}", learner)
             change.after = self._with(members)
@@ -76,7 +75,7 @@ class Fleet:
 
     @classmethod
     def restored(cls, task: Task, learners: Sequence[Learner], environment: SharedCounts | None) -> "Fleet":
-        """Make a fleet from a file. environment: the shared counts, in which those of the learners are contained already."""
+        """Make a fleet from a file. environment: the shared counts, which include those of the learners."""
         fleet = cls.__new__(cls)
         fleet._learners, fleet._environment, fleet._task = (), environment, task
         fleet.turn = Turn(is_fleet=True)
@@ -146,7 +145,7 @@ class Fleet:
         return self._shared_layer("cost_sums", COSTS, "the environment").matrix.astype(np.float64)
 
     def _shared_layer(self, place: str, layer: str, what: str) -> LayerCounts:
-        """Return the counts of a layer that teams share. place, what: named in the error if none do."""
+        """Return the shared counts of a layer. place, what: for the error if no team shares."""
         if self._environment is None:
             check.fail("Fleet", place, "shared by no team", f"asked of a fleet with a learner that shares {what}")
         return self._environment.store()[layer]
@@ -158,7 +157,7 @@ class Fleet:
         return 0 if self._environment is None else self._environment.episodes
 
     def add(self, learner: Learner) -> None:
-        """Add a team. From now on the environment counts of the team and of the fleet are one."""
+        """Add a team. Its environment counts and the fleet's are merged."""
         check.instance("Fleet.add", "learner", learner, Learner)
         change = Change(waits=True)
         with change.lock:
@@ -191,16 +190,13 @@ class Fleet:
         return gone
 
     def welcome(self, task: Task, *, known_agents: Mapping[str, ArrayLike] | None = None, seed: int = 0) -> Learner:
-        """Make a learner for a new team, add it to the fleet, and return it. It starts with all that the fleet knows of the
-        environment.
+        """Make a learner for a new team, add it to the fleet, and return it. It starts with the fleet's environment counts.
 
-        task: that of the new team. known_agents: policies of its agents that need not be learned, by name. seed: of ties and
-        samples.
+        task: of the new team. known_agents: known policies of its agents, by name. seed: of ties and samples.
 
-        The settings are those of the fleet's first learner that shares: belief, delta, scale, structure of the environment, and way
-        to plan. Known agents, limits and a baseline are not taken over: they are a team's own. What is declared of agents, and
-        rules to forget, are taken over for agents of the same name. If one rule to forget holds for all agents of that learner, it
-        holds for all of the new team.
+        Belief, delta, scale, structure of the environment, and planning are copied from the fleet's first learner that shares.
+        Known agents, limits and a baseline are not copied. Declared structure of agents, and rules to forget, are copied for agents
+        of the same name. If all agents of that learner have the same rule to forget, all agents of the new team have it.
         """
         owner = "Fleet.welcome"
         change = Change(waits=True)
@@ -218,7 +214,7 @@ class Fleet:
         return newcomer
 
     def merge(self, other: "Fleet") -> None:
-        """Take over all teams of another fleet, which is empty afterwards. What both have seen of the environment is added."""
+        """Take over all teams of another fleet, which is empty afterwards. Environment counts are added."""
         if not isinstance(other, Fleet) or other is self:
             check.fail("Fleet.merge", "other", check.show(other), "another Fleet")
         change = Change(waits=True)
@@ -229,7 +225,7 @@ class Fleet:
             change.finish()
 
     def _merged(self, owner: str, other: "Fleet") -> Assignments:
-        """Check that another fleet can be taken over, and return what does it."""
+        """Check that another fleet can be taken over; return the assignments that do it."""
         same_environment(owner, "the other fleet", self._task, other._task)
         if self._environment is not None and other._environment is not None:
             same_structure(owner, "the other fleet", self._environment.structure, other._environment.structure)
@@ -246,7 +242,7 @@ class Fleet:
         )
 
     def _check(self, owner: str, argument: str, who: str, learner: Any) -> None:
-        """Check that a learner may join the fleet. argument, who: how it is called in errors."""
+        """Check that a learner may join the fleet. argument, who: its names in errors."""
         same_environment(owner, who, self._task, check.instance(owner, argument, learner, Learner).task)
         if learner._fleet is not None:
             check.fail(owner, argument, "in another fleet", "a learner that was removed from it (Fleet.remove)")
@@ -257,7 +253,7 @@ class Fleet:
         no_running_episode(owner, who, learner)
 
     def _with(self, learners: Sequence[Learner]) -> Assignments:
-        """Return what appends learners that were checked. What those that can share have seen is added to what the fleet knows."""
+        """Return the assignments that append checked learners and add their environment counts to the fleet's, if they share."""
         counted = None
         for learner in learners:
             if learner.settings.can_share:
@@ -265,13 +261,13 @@ class Fleet:
         return (*self._into(counted), *self._members(learners, self._environment or counted))
 
     def _counted(self, more: SharedCounts, so_far: SharedCounts | None = None) -> SharedCounts:
-        """Return what the fleet knows of the environment with what else was seen of it, in tables of its own.
+        """Return a copy of the fleet's environment counts plus further counts.
 
-        so_far: what was returned before, if there is yet more to add.
+        so_far: the result of an earlier call, to which the counts are added instead.
         """
         if so_far is None:
             like, known = self._environment or more, self._environment is not None
-            tables = [one.copy() if known else Table.empty(one.n_rows, one.n_columns) for one in (like.table, like.costs)]
+            tables = [table.copy() if known else Table.empty(table.n_rows, table.n_columns) for table in (like.table, like.costs)]
             so_far = replace(like, table=tables[0], costs=tables[1], turn=self.turn)
             so_far.episodes, so_far.extras = (like.episodes, like.extras) if known else (0, {})
         for mine, layer in zip((so_far.table, so_far.costs), more.store().values(), strict=True):
@@ -282,7 +278,7 @@ class Fleet:
         return so_far
 
     def _into(self, counted: SharedCounts | None) -> Assignments:
-        """Return what replaces the shared counts; None: nothing is new. Tables are replaced as a whole: copies stay as they are."""
+        """Return the assignments that replace the shared counts; none for None. Tables are replaced as a whole, not changed."""
         if counted is None:
             return ()
         if self._environment is None:
@@ -290,7 +286,7 @@ class Fleet:
         return tuple((self._environment, name, getattr(counted, name)) for name in ("table", "costs", "episodes", "extras"))
 
     def _members(self, learners: Sequence[Learner], environment: SharedCounts | None) -> Assignments:
-        """Return what makes learners members of the fleet. environment: what those that can share know from then on."""
+        """Return the assignments that make learners members of the fleet. environment: the shared counts from then on."""
         result: list[tuple[Any, str, Any]] = [(self, "_learners", (*self._learners, *learners))]
         for learner in learners:
             result.append((learner, "_fleet", self.turn))
@@ -300,11 +296,13 @@ class Fleet:
 
     @one_at_a_time
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy or a pickle holds: all learners, and what they share."""
+        """Return the content of a copy or pickle: all learners, and the shared counts."""
         shared = self._environment
         environment = None if shared is None else replace(shared, turn=Turn(), **shared.as_it_is())
-        parts = [one._copied() if one.shared_environment is not None else one.__getstate__() for one in self._learners]
-        learners = [(type(one), {**part, "_shared": None}) for one, part in zip(self._learners, parts, strict=True)]
+        parts = [
+            learner._copied() if learner.shared_environment is not None else learner.__getstate__() for learner in self._learners
+        ]
+        learners = [(type(learner), {**part, "_shared": None}) for learner, part in zip(self._learners, parts, strict=True)]
         return {**self.__dict__, "_learners": learners, "_environment": environment, "turn": Turn()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -332,53 +330,51 @@ def counts_of(learner: Learner) -> SharedCounts:
 
 
 def no_running_episode(owner: str, who: str, learner: Learner) -> None:
-    """Check that no episode of a learner is running: what was observed of it would be lost."""
+    """Check that no episode of a learner is running: its steps would be lost."""
     if learner.observed:
         check.fail(owner, f"the number of steps of the running episode of {who}", learner.observed, "0: end it first")
 
 
 def shared_structure(settings: Settings | None) -> Structure | None:
-    """Return what is declared of the environment and its costs, which learners that share them must have in common."""
+    """Return the declared structure of the environment and its costs, which must be the same for all learners that share."""
     return None if settings is None or settings.structure is None else settings.structure.of_environment
 
 
-def same_structure(owner: str, who: str, one: Structure | None, other: Structure | None) -> None:
-    """Check that two declared structures of the environment are equal: counts by one mean nothing in another. None: nothing is
-    declared.
-    """
-    if (one is None) != (other is None) or (one is not None and other is not None and one.digest != other.digest):
-        shown = ["none" if part is None else f"one where {part}" for part in (other, one)]
+def same_structure(owner: str, who: str, structure: Structure | None, other: Structure | None) -> None:
+    """Check that two declared structures of the environment are equal, as shared counts require. None: nothing is declared."""
+    if (structure is None) != (other is None) or (structure is not None and other is not None and structure.digest != other.digest):
+        shown = ["none" if part is None else f"one where {part}" for part in (other, structure)]
         check.fail(owner, f"the environment's structure of {who}", shown[0], f"the same as that of the fleet, {shown[1]}")
 
 
 def features_of(learners: Sequence[Learner]) -> Features | None:
-    """Return the features that all learners that share the environment have, as far as they have any; None: none has."""
+    """Return the features of the learners that share the environment; None if none of them has features."""
     settings = (learner.settings for learner in learners)
-    return next((one.features for one in settings if one.can_share and one.features is not None), None)
+    return next((each.features for each in settings if each.can_share and each.features is not None), None)
 
 
 def check_features(owner: str, who: str, features: Features | None, settings: Settings) -> None:
-    """Check that a learner's features, if it has some, are those of the fleet: they share the prior of the environment."""
+    """Check that a learner's features, if any, are those of the fleet, since the environment's prior is shared."""
     if features is not None and settings.features is not None and not same_features(features, settings.features):
         check.fail(owner, f"the features of {who}", "others", "the same as those of the fleet, or left out")
 
 
-def same_environment(owner: str, who: str, one: Task, other: Task) -> None:
-    """Check that two tasks have the same states, actions, environment costs, ends and horizon. All else may differ."""
+def same_environment(owner: str, who: str, task: Task, other: Task) -> None:
+    """Check that two tasks have the same states, actions, environment costs, terminal states and horizon."""
     for what, a, b in (
-        ("number of states", one.n_states, other.n_states),
-        ("number of actions", one.n_actions, other.n_actions),
-        ("horizon", one.horizon, other.horizon),
-        ("discount", one.discount, other.discount),
-        ("terminal states", one.terminal, other.terminal),
-        ("cost_range", one.cost_range, other.cost_range),
-        ("enter_cost_range", one.enter_cost_range, other.enter_cost_range),
-        ("periods", *(None if task.periods is None else task.periods.tolist() for task in (one, other))),
+        ("number of states", task.n_states, other.n_states),
+        ("number of actions", task.n_actions, other.n_actions),
+        ("horizon", task.horizon, other.horizon),
+        ("discount", task.discount, other.discount),
+        ("terminal states", task.terminal, other.terminal),
+        ("cost_range", task.cost_range, other.cost_range),
+        ("enter_cost_range", task.enter_cost_range, other.enter_cost_range),
+        ("periods", *(None if each.periods is None else each.periods.tolist() for each in (task, other))),
     ):
         if a != b:
             check.fail(owner, f"the {what} of {who}", check.show(b), f"{check.show(a)}, as of the first learner")
     for what in ("env_cost", "enter_cost"):
-        mine, theirs = getattr(one, what), getattr(other, what)
+        mine, theirs = getattr(task, what), getattr(other, what)
         if (mine is None) != (theirs is None):
             check.fail(owner, f"the {what} of {who}", "another", "that of the first learner")
         if mine is not theirs and mine is not None and not np.array_equal(mine, theirs, equal_nan=True):

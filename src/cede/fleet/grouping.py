@@ -1,8 +1,8 @@
-"""Sorts the teams of a run into groups of teams that are alike, and cuts them into shards.
+"""Sorts the teams of a run into groups, and cuts these into shards.
 
-Teams that differ only in costs, seeds, agents and counts form a `TeamGroup`: one workspace serves them, a team at a time. What
-changes of these teams during a run is a stack of arrays (`state.stack_states`, and the fields of a run declared here), with the
-team as first axis. Stacks can be cut, joined, sent, written to a file, and used by any shard.
+Teams that differ only in costs, seeds, agents and counts form a `TeamGroup`: they use one workspace, a team at a time. Their
+changing state is a stack of arrays (`stacks.stack_states`, and the fields of a run declared here), with the team as first axis.
+Stacks can be cut, joined, sent, written to a file, and used by any shard.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 Streams = NDArray[np.uint64]  # (n, 4): the random stream of each team, see `draw_uniform`
 Age = tuple[int, int]  # before the run: episodes of the learner, and episodes in its own environment counts
 
-# What a run keeps of each team beside the state of its learner: shape and type.
+# State of each team during a run, beside the state of its learner: shape and type.
 RUN_FIELDS: dict[str, tuple[tuple[int, ...], Any]] = {
     "stream": ((4,), np.uint64),  # random numbers
-    "judged": ((), np.int64),  # the episode for which the policy that was evaluated last was made; 0: none was
+    "judged": ((), np.int64),  # the episode of the plan that was evaluated last; 0: none
     "judged_cost": ((), np.float64),  # the expected cost of that policy
-    "state": ((), np.int64),  # without horizon: where the team is, -1: its run has not begun
-    "agent": ((), np.int64),  # and who is in control there
+    "state": ((), np.int64),  # without horizon: the current state; -1: its run has not begun
+    "agent": ((), np.int64),  # and the agent in control
 }
 OWN_FIELDS = ("team", "control_cost", "switch_cost", "policies", "start_agent", "seed", "age")  # of each team of a group
 
@@ -55,11 +55,11 @@ def stream_of(bits: np.random.BitGenerator) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class TeamGroup:
-    """n teams that are alike: all such teams of a run (`group_teams`), or those of them that are in one shard."""
+    """n teams with one workspace: all such teams of a run (`group_teams`), or those in one shard."""
 
     number: int  # of the group in the run
     task: Task  # that of the first team; control and switching costs are each team's own
-    settings: Settings  # without the scale: its values come with every order
+    settings: Settings  # without the scale, whose values are in the orders
     vary: Ints  # (D,) how the policies of the true agents vary: CONSTANT, BY_TIME or BY_PREV_AGENT
     environment: Environment  # the true environment
     shared: bool  # whether these teams share the fleet's belief about the environment
@@ -87,7 +87,7 @@ class TeamGroup:
 
 @dataclass(frozen=True, eq=False)
 class ShardPlan:
-    """All that a `Shard` is made of: some teams of some groups."""
+    """The content of a `Shard`: some teams of some groups."""
 
     groups: Sequence[TeamGroup]
     shared: Mapping[str, Shape] = field(default_factory=dict)  # by layer: rows and columns of the counts that teams share
@@ -116,7 +116,7 @@ def group_teams(
             TeamGroup(
                 number=len(groups),
                 task=learner.task,
-                settings=with_options(learner.settings, scale=Scale()),  # a scale may be a function; its values come with orders
+                settings=with_options(learner.settings, scale=Scale()),  # a scale may be a function; its values are in the orders
                 vary=mdp.task.layout.vary,
                 environment=mdp.environment,
                 shared=learner.shared_environment is not None,
@@ -146,13 +146,13 @@ def group_key(mdp: TwoLayerMDP, learner: "Learner", state: LearnerState, memo: M
 
 
 def keeps_plan(task: Task, settings: Settings, state: LearnerState) -> bool:
-    """Return whether the plan of an episode may be needed after it, so that it must be stored for each team."""
+    """Return whether plans must be stored for each team, since they may be needed after their episode."""
     lasts = task.horizon is None or settings.replan not in ("every", 1) or state.must_use_plan
     return settings.policy is not None or (settings.planning == "full" and lasts)
 
 
 def first_state(learners: "Sequence[Learner]", states: Sequence[LearnerState], streams: Streams) -> Arrays:
-    """Stack the states of n teams of a group as they are before a run. streams: (n, 4)."""
+    """Stack the states of n teams of a group before a run. streams: (n, 4)."""
     n, first = len(states), learners[0]
     result: Arrays = {name: np.zeros((n, *shape), dtype=dtype) for name, (shape, dtype) in RUN_FIELDS.items()}
     result |= {"stream": streams, "state": np.full(n, -1, dtype=np.int64)}
@@ -169,7 +169,7 @@ def first_state(learners: "Sequence[Learner]", states: Sequence[LearnerState], s
 def check_states(owner: str, group: TeamGroup, states: Arrays, episodes: Ints) -> None:
     """Check the stacked arrays of a group that come from a file, before a kernel reads them.
 
-    They must have the same fields and number of teams as those of the group now. episodes: (n,) that each team has played.
+    They must have the same fields and number of teams as the group's current arrays. episodes: (n,) that each team has played.
     """
     task, n = group.task, len(group.team)
     if states.keys() != group.state.keys():
@@ -186,8 +186,8 @@ def check_states(owner: str, group: TeamGroup, states: Arrays, episodes: Ints) -
     if task.terminal and task.horizon is None and task.is_terminal[states["state"][states["state"] >= 0]].any():
         check.fail(owner, "the state of a team", "one in which its run is over", "one in which it goes on")
     check_stack(owner, group.sizes, states, n)
-    kept = "policy" in states  # else a team has no plan between two episodes, and must make one
-    if (states["planned"] > episodes + kept).any() or (states["fresh"] > (kept & (states["planned"] > 0))).any():
+    has_plans = "policy" in states  # else a team has no plan between two episodes, and must make one
+    if (states["planned"] > episodes + has_plans).any() or (states["fresh"] > (has_plans & (states["planned"] > 0))).any():
         check.fail(owner, "planned and fresh", "of a plan that there is not", "of one that was made and is kept")
 
 

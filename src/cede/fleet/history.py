@@ -1,4 +1,4 @@
-"""The results of a run: per episode and team, what it cost, who was in control, and how often control was handed over."""
+"""The results of a run: costs, control and hand-overs per episode and team."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -67,7 +67,7 @@ class RunRecord:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RunHistory:
-    """What the histories of all runs have in common: columns, data frame, file, picture and repr. K episodes, D members."""
+    """The common part of all histories: columns, data frame, file, picture and repr. K episodes, D members."""
 
     COLUMNS: ClassVar[tuple[str, ...]]  # of `to_frame`, besides the episode, control and settings
     COST_LABEL: ClassVar[str] = "cost of an episode"
@@ -76,16 +76,16 @@ class RunHistory:
     control: Ints  # (K, D) steps in which each member acted
     switches: Ints  # (K,) hand-overs in each episode
     agents: tuple[str, ...]  # (D,) names of the members
-    settings: Mapping[str, Any]  # what to repeat the run with: learner, radii, scale, delta, seeds, version
+    settings: Mapping[str, Any]  # to repeat the run: learner, radii, scale, delta, seeds, version
 
     @property
     def _length(self) -> str:
-        """Return how long the run was."""
+        """Return the length of the run, in words."""
         return plural(self.cost.shape[-1], "episode" if self.settings.get("record_every") is None else "block")
 
     @property
     def _name(self) -> str:
-        """Return what ran: the environment, or the learner."""
+        """Return the name of the environment or the learner."""
         return str(self.settings.get("environment", self.settings.get("learner", "run")))
 
     def _rows(self) -> dict[str, Any]:
@@ -96,14 +96,14 @@ class RunHistory:
         return {**columns, **self._made_by()}
 
     def _made_by(self) -> dict[str, Any]:
-        """Return columns that say what made the run, the same in each row."""
+        """Return the columns MADE_BY, the same in each row."""
         return {name: [self.settings[name]] * self.cost.size for name in MADE_BY if self.settings.get(name) is not None}
 
     def to_frame(self) -> Any:
         """Return a pandas data frame with a row for each episode, or block of steps; of a fleet, for each team and episode.
 
         Columns: the episode, the fields of this class, control[name] for each member (steps in which it acted; of a fleet by the
-        place in the team), and what made it: learner, seeds and the version of cede. Needs the extra `data`.
+        index in the team), and learner, seeds and version of cede. Needs the extra `data`.
         """
         return data_frame(self._rows())
 
@@ -122,8 +122,8 @@ class RunHistory:
     def plot(self) -> Any:
         """Draw costs, regret if it is known, shares of control and hand-overs over the episodes; return the Matplotlib figure.
 
-        Of a fleet the means of all teams are drawn, and members by their place in the team. Needs the extra `plots`. Save the
-        figure with `figure.savefig("run.png")`.
+        For a fleet, means over all teams are drawn, and members are named by their index in the team. Needs the extra `plots`. Save
+        the figure with `figure.savefig("run.png")`.
         """
         cost, control, switches = self.cost, self.control, self.switches
         if cost.ndim == 2:
@@ -151,14 +151,13 @@ class RunHistory:
 class History(RunHistory):
     """The results of a run of one learner for K episodes, with D agents. `simulate` returns it.
 
-    Without a horizon a run consists of K blocks of steps instead, as many as `settings["record_every"]` says. For averages the
-    expected cost of a block is that of a step in the long run under the policies in force, and regret counts how much more that is
-    than for the best policy, step by step. With a discount the expected cost is that of all steps from the start on, under the
-    policies in force; regret adds up, step by step, how much more the policy in force costs than the best one from where the team
-    is.
+    Without a horizon a run consists of K blocks of `settings["record_every"]` steps instead. For averages, the expected cost of a
+    block is the long-run cost per step of the current policies, and regret is the sum over steps of its difference to the best
+    policy. With a discount, the expected cost is the discounted cost of the current policies from the start, and regret is the sum
+    over steps of the difference between the current and the best policy from the team's state on.
 
-    The expected cost of a learner that is not cede's own, and shows no policy, is not known: then regret and expected_cost are NaN,
-    and `settings["regret"]` says so.
+    The expected cost of a learner that is not cede's own, and has no `plan` or `policy`, is not known: then regret and
+    expected_cost are NaN, and `settings["regret"]` says so.
     """
 
     COLUMNS: ClassVar[tuple[str, ...]] = ("cost", "expected_cost", "regret", "switches")
@@ -178,7 +177,7 @@ class History(RunHistory):
     def realised_regret(self) -> Floats:
         """Return the difference between the realised cost so far and the expected cost of the best policy, (K,).
 
-        It is regret with the noise of what happened, and known for any learner. Only for tasks with a horizon.
+        It is regret with sampling noise, and is known for any learner. Only for tasks with a horizon.
         """
         if "record_every" in self.settings:
             check.fail("History", "realised_regret", "asked for", "asked for where episodes have an end: a task with a horizon")
@@ -196,7 +195,7 @@ class History(RunHistory):
 class FleetHistory(RunHistory):
     """The results of a run of a fleet: N teams, K episodes each. `simulate_fleet` returns it.
 
-    cost and switches are (N, K); control is (N, K, D of the largest team). agents: "member 0", "member 1", ..., by the place in the
+    cost and switches are (N, K); control is (N, K, D of the largest team). agents: "member 0", "member 1", ..., by index in the
     team. settings: of the first learner, with the number of teams and the seed.
     """
 

@@ -26,10 +26,9 @@ KINDS = ("learner", "fleet")
 
 
 def load(source: str | Path | bytes) -> Learner | Fleet | Encoder:
-    """Read a learner, a fleet or an encoder that was saved with its `save`, and return it as it was: a Learner, a Fleet or an
-    `encode.Encoder`.
+    """Read a file that `save` wrote; return the Learner, the Fleet or the `encode.Encoder`.
 
-    source: a path, or the bytes of such a file. Anything that is wrong with the file is raised as `UnreadableFile`.
+    source: a path, or the bytes of such a file. Raises `UnreadableFile` if anything is wrong with the file.
     """
     where = source if isinstance(source, bytes) else check.path("load", "source", source)
     if (isinstance(where, bytes) or where.is_file()) and kind_of(where) == "encoder":
@@ -46,7 +45,7 @@ def load(source: str | Path | bytes) -> Learner | Fleet | Encoder:
 
 
 def unpack_fleet(header: Mapping[str, Any], arrays: Arrays) -> Fleet:
-    """Make a fleet from what `files.pack_fleet` returned, after all checks."""
+    """Make a fleet from header and arrays, after checks; the inverse of `files.pack_fleet`."""
     groups = [unpack_settings(about, below(arrays, f"groups/{i}")) for i, about in enumerate(header["groups"])]
     learners = []
     for about, tables in zip(header["learners"], apart(below(arrays, "learners"), len(header["learners"])), strict=True):
@@ -57,14 +56,14 @@ def unpack_fleet(header: Mapping[str, Any], arrays: Arrays) -> Fleet:
         check.fail("file", "task", "another", "a Task")
     environment = unpack_environment(task, header["environment"], arrays)
     if environment is not None:
-        sizes = [Sizes(one.task, one.settings) for one in learners if one.settings.can_share]
+        sizes = [Sizes(learner.task, learner.settings) for learner in learners if learner.settings.can_share]
         extras = {**below(arrays, "extras"), **extras_before_7(below(arrays, "prior"))}
         environment.extras = environment_extras("file", sizes, extras)
     return Fleet.restored(task, learners, environment)
 
 
 def unpack_environment(task: Task, header: Mapping[str, Any] | None, arrays: Arrays) -> SharedCounts | None:
-    """Make the environment counts that the learners of a fleet share; None if they share none. task: that of the fleet."""
+    """Make the shared environment counts of a fleet; None if no learner shares. task: of the fleet."""
     if header is None:
         return None
     structure = archive.rebuild(header["structure"], arrays, CLASSES)

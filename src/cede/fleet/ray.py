@@ -18,7 +18,7 @@ RAY_LIMITS = ("RAY_worker_register_timeout_seconds", "RAY_gcs_server_port_wait_t
 
 
 class RayWorker:
-    """The handle of a shard in a Ray actor. server: what runs there, a class. start_timeout: seconds for it to start."""
+    """The handle of a shard in a Ray actor. server: the class that runs in the actor. start_timeout: seconds for it to start."""
 
     def __init__(self, ray: Any, server: type[Server], start_timeout: float) -> None:
         self.ray = ray
@@ -55,9 +55,9 @@ class Ray(WorkerEngine):
     """Runs shards as actors of a Ray cluster: an existing one, or one that is started on this machine for the run.
 
     jobs: the number of actors; None: one for each processor of the cluster. address: of the cluster, as for `ray.init`: "auto" or
-    host:port. Without an address, the cluster is used to which the program is already connected; if there is none, one is started,
-    with token authentication, and stopped after the run. start_timeout: seconds for each worker to start; on a machine or a cluster
-    that is very busy, give more.
+    host:port. Without an address, it uses the cluster to which the program is connected; if there is none, it starts one, with
+    token authentication, and stops it after the run. start_timeout: seconds for each worker to start; give more on a busy machine
+    or cluster.
     """
 
     def __init__(self, jobs: int | None = None, address: str | None = None, *, start_timeout: float = START_TIMEOUT) -> None:
@@ -70,7 +70,7 @@ class Ray(WorkerEngine):
         self.ours = False  # whether this engine opened the connection, and must close it
 
     def shards(self, n_teams: int) -> int:
-        """Connect to the cluster, and return into how many shards to cut so many teams: at most one for each of its processors."""
+        """Connect to the cluster, and return the number of shards for a number of teams: at most one for each processor."""
         self.ray, self.ours = connect(self.address, self.jobs, self.start_timeout)
         cpus = int(self.ray.cluster_resources().get("CPU", 0))
         jobs = self.jobs or cpus
@@ -94,7 +94,7 @@ class Ray(WorkerEngine):
 def connect(address: str | None, jobs: int | None, start_timeout: float = START_TIMEOUT) -> tuple[Any, bool]:
     """Connect to a cluster, and return the module `ray` and whether the connection is new. start_timeout: see `Ray`."""
     if "ray" not in sys.modules and address is None:
-        os.environ.setdefault("RAY_AUTH_MODE", "token")  # read when Ray is loaded; a cluster that is there has its own mode
+        os.environ.setdefault("RAY_AUTH_MODE", "token")  # read when Ray is loaded; an existing cluster has its own mode
     ray = need("ray", "ray")
     if ray.is_initialized():
         there = ray.get_runtime_context().gcs_address
@@ -118,14 +118,14 @@ def connect(address: str | None, jobs: int | None, start_timeout: float = START_
 
 
 def reach(address: str) -> None:
-    """Check that a cluster listens at an address, host:port. Ray itself would wait for minutes if there is none."""
+    """Check that a cluster listens at an address, host:port. Ray itself would wait for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host, int(port)), CONNECT_TIMEOUT).close()
 
 
 def secure_new_cluster() -> None:
-    """Set the environment for a new cluster: only who knows the token of this run may use it, and no usage statistics are sent."""
+    """Set environment variables for a new cluster: it requires the token of this run, and sends no usage statistics."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if os.environ.get("RAY_AUTH_MODE", "token") == "token" and "RAY_AUTH_TOKEN_PATH" not in os.environ:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))

@@ -1,7 +1,7 @@
-"""Runs a fleet round by round: all teams plan from the counts of all, all play, and all steps are counted.
+"""Runs a fleet round by round: in each round all teams plan from shared counts, play, and are counted.
 
-One loop serves a single team and a hundred thousand, wherever the shards are (engines.py). The results depend on seeds only: within
-a round teams do not see one another, and what they add to the environment's counts are sums.
+The same loop runs one team or a hundred thousand, on any engine (engines.py). The results depend on seeds only: within a round
+teams do not see one another, and their additions to the environment's counts are sums.
 """
 
 import threading
@@ -44,12 +44,12 @@ FIRST_WORK = 300_000  # operations of the first round, roughly: some millisecond
 
 
 class Run:
-    """One run of a fleet: the loop over rounds, where it stands, and the results so far. `simulate` and `simulate_fleet` make it.
+    """One run of a fleet: the loop over rounds, its state, and the results so far. `simulate` and `simulate_fleet` make it.
 
     mdps, learners: the true problem and the learner of each team. episodes: of every team. streams: (n, 4) random streams, see
-    `streams_of`. engine, sync_every, evaluate_every: see `simulate_fleet`; without an engine, all is done in this thread. at_end:
-    called once with the number of episodes done, when the learners have got their states back. block: without horizon, the steps
-    of what is recorded as an episode.
+    `streams_of`. engine, sync_every, evaluate_every: see `simulate_fleet`; without an engine, the run is in this thread. at_end:
+    called once with the number of episodes done, after the learners got their states back. block: without horizon, the number of
+    steps that are recorded together.
     """
 
     def __init__(
@@ -75,19 +75,20 @@ class Run:
         self.sizes = [radius_sizes(group.task, group.settings) for group in self.groups]
         self.sharing = sum(len(group.team) for group in self.groups if group.shared)  # teams that share the environment
         self.plays_alone = self.sharing <= 1  # no team learns from another: rounds of any length have the same results
-        self.per_entry = block if mdps[0].horizon is None else 1  # what counts as an episode is a step where there is no horizon
+        self.per_entry = block if mdps[0].horizon is None else 1  # without a horizon, each step counts as an episode
         self.shards: Sequence[ShardPlan] = ()
         self.record = RunRecord.empty(mdps, episodes)
         self.shared = next((counts for learner in learners if (counts := learner.shared_environment) is not None), None)
         self.now = RunState(0, 0, {}, 0) if self.shared is None else state_of(self.shared)
-        self.earlier = {0: self.now}  # by round: the states to which the engine may have to go back
+        self.earlier = {0: self.now}  # by round: the states to which the engine may return
         self.at_once = first_round(mdps)  # episodes of a round, if teams play alone
-        self.is_over = False  # whether the learners have got their states back
+        self.is_over = False  # whether the learners got their states back
 
     def play(self, progress: bool | Callable[[int], None], label: str, checkpoint: Checkpoint | None = None) -> RunRecord:
         """Play all rounds, and return the results.
 
-        Whatever happens, learners are left in their state after some round, and no worker goes on. progress, label: see `Progress`.
+        After any error, learners are in their states after some round, and all workers have stopped. progress, label: see
+        `Progress`.
         """
         self.claim_engine()
         try:
@@ -116,10 +117,7 @@ class Run:
         return self.record
 
     def claim_engine(self) -> None:
-        """Take the engine for this run; fails if it is in another one, whose shards would be mixed up with those of this one.
-
-        A run that was interrupted before it could give its engine back is not there any more.
-        """
+        """Take the engine for this run; fails if another run, which is not freed yet, uses it."""
         with _engines_lock:
             if self.engine.run is not None and self.engine.run() is not None:
                 check.fail("simulate_fleet", "engine", "in another run", "one of its own for each run")
@@ -142,7 +140,7 @@ class Run:
         for shard, optima in zip(shards, self.engine.start(shards), strict=True):
             for group, costs in zip(shard.groups, optima, strict=True):
                 self.record.optimum[group.team] = costs
-        self.shards = shards  # last: if it was interrupted, no shard has a state
+        self.shards = shards  # last: after an interrupt, no shard has a state
         self.find_mixtures()
 
     def find_mixtures(self) -> None:
@@ -156,7 +154,7 @@ class Run:
                 self.record.optimum[place] = known[key]
 
     def play_round(self) -> None:
-        """Play one round and enter its results. If the shards are in this process, an interrupt waits until that is done."""
+        """Play one round and enter its results. If the shards are in this process, an interrupt is delayed until then."""
         order, reports = self.next_order(), None
         with interrupts_later() if self.engine.here else nullcontext():
             try:
@@ -167,9 +165,7 @@ class Run:
                         self.enter(order, reports)
 
     def next_order(self) -> Order:
-        """Return the order of the next round: its number of episodes, and the constants and scales of the radii for each group and
-        age.
-        """
+        """Return the order of the next round: number of episodes, and constants and scales of the radii by group and age."""
         now, done = self.now, self.now.done * self.per_entry
         n = self.episodes - now.done
         n = min(n, self.at_once, self.until_fit()) if self.plays_alone else min(n, self.sync_every)
@@ -186,9 +182,9 @@ class Run:
         return Order(now.number + 1, n, done, radii, evaluated, now.shared, now.extras)
 
     def until_fit(self) -> int:
-        """Return in how many episodes an option fits models next: a round must end there.
+        """Return the number of episodes until an option fits models next: a round must end then.
 
-        Where teams learn from one another, models are fitted after the round in which they are due.
+        If teams share counts, models are fitted after the round in which they are due.
         """
         done, result = self.now.done, self.episodes
         for group in [group for group in self.groups if group.sizes.option is not None]:
@@ -196,21 +192,21 @@ class Run:
             shared = [self.now.environment_episodes] if group.shared else []
             for counted in [*(x + done for age in group.ages for x in age), *shared]:
                 result = min(result, option.next_fit(counted) - counted)
-            for state in [self.before[place] for place in group.team if not done]:  # counts may have come from elsewhere
+            for state in [self.before[place] for place in group.team if not done]:  # counts may be from before the run
                 layers = {"agents": state.episodes, "environment": state.environment_episodes}
                 if any(option.is_due(layer, state.extras, counted) for layer, counted in layers.items()):
                     result = 1
         return result
 
     def extras_after(self, shared: Mapping[str, Table], counted: int) -> Extras:
-        """Return the extras of the shared environment after so many episodes were counted into its table."""
+        """Return the extras of the shared environment after a number of episodes were counted into its table."""
         option = next((option for group in self.groups if group.shared and (option := group.sizes.option)), None)
         if option is None:
             return self.now.extras
         return option.fit("environment", self.now.extras, shared[ENVIRONMENT].matrix, counted)
 
     def enter(self, order: Order, reports: Sequence[Report]) -> None:
-        """Enter the results of a round. It may be repeated after an interrupt: it counts only when `now` is replaced."""
+        """Enter the results of a round. It may be repeated after an interrupt: it takes effect when `now` is replaced."""
         now, first = self.now, self.mdps[0]
         played = slice(now.done, now.done + order.episodes)
         shared = {name: table.copy() for name, table in now.shared.items()}
@@ -229,15 +225,15 @@ class Run:
             del self.earlier[number]
 
     def set_pace(self, seconds: float) -> None:
-        """Choose how many episodes the next round has if teams play alone, from the seconds that the last one took.
+        """Set the number of episodes of the next round if teams play alone, from the seconds that the last round took.
 
-        Progress is shown, and an interrupt is noticed, between rounds. Later episodes may take longer, since tables grow.
+        Progress and interrupts are handled between rounds. Later episodes may take longer, since tables grow.
         """
         growth = min(ROUND_SECONDS / 2 / max(seconds, 1e-9), MOST_GROWTH) if seconds < ROUND_SECONDS else 0.5
         self.at_once = 1 if self.engine.plans_with_threads else int(min(max(1.0, self.at_once * growth), MOST_AT_ONCE))
 
     def by_group(self, states: Sequence[Sequence[Arrays]]) -> Iterator[tuple[TeamGroup, Arrays]]:
-        """Yield the group and the stack of its states in each shard, from what an engine returned."""
+        """Yield each group and the stacks of its states, by shard. states: as an engine returns them."""
         for shard, stacks in zip(self.shards, states, strict=True):
             yield from zip(shard.groups, stacks, strict=True)
 
@@ -249,7 +245,7 @@ class Run:
         return [joined(stacks) for stacks in parts]
 
     def end(self) -> bool:
-        """Hand the states back, without being interrupted, and return what `hand_back` returns."""
+        """Call `hand_back` with interrupts delayed, and return its result."""
         with interrupts_later():
             whole = self.hand_back()
             if self.at_end is not None:
@@ -258,13 +254,13 @@ class Run:
         return whole
 
     def hand_back(self) -> bool:
-        """Give the learners the states that their teams reached, and return whether these are those of the last round.
+        """Give the learners the states of their teams; return whether these are the states after the last round.
 
-        After a failure of workers, they get the states that the engine kept last; if it kept none, they stay as they were before
-        the run.
+        After a failure of workers, learners get the last states that the engine stored; if there are none, their states before the
+        run.
         """
         now, engine = self.now, self.engine
-        if not self.shards:  # the engine has not started: learners are as they were
+        if not self.shards:  # the engine has not started: learners are unchanged
             return False
         whole = not engine.failed and engine.number == now.number
         states = engine.states() if whole else engine.recover()
@@ -285,12 +281,12 @@ class Run:
 
 
 def first_round(mdps: Sequence[TwoLayerMDP]) -> int:
-    """Return how many episodes the first round has if teams play alone: as many as surely take little time."""
+    """Return the number of episodes of the first round if teams play alone: few enough to take little time."""
     task = mdps[0].task
     plan = task.plan_steps * task.n_states * task.n_agents * (task.n_actions * task.n_states)
     return 1 if task.horizon is None else max(1, FIRST_WORK // (plan * len(mdps)))
 
 
 def state_of(shared: SharedCounts) -> RunState:
-    """Return where a run stands that begins with the shared counts of a fleet."""
+    """Return the state of a run at its beginning. shared: the shared counts of the fleet."""
     return RunState(0, 0, {ENVIRONMENT: shared.table, COSTS: shared.costs}, shared.episodes, shared.extras)

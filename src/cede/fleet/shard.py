@@ -1,8 +1,8 @@
 """A shard: some teams of a fleet that play on one worker.
 
-A `Shard` holds some teams of some groups. It gets an `Order` for each round and answers with a `Report`; the same order again gets
-the same answer, so nothing counts twice. Between rounds all that a shard knows is in stacks of arrays, which can be taken out,
-kept, and put into another shard.
+A `Shard` holds some teams of some groups. It gets an `Order` for each round and answers with a `Report`. A repeated order gets the
+same answer, so nothing counts twice. Between rounds the state of a shard is in stacks of arrays, which can be moved to another
+shard.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,17 +42,17 @@ from cede.rows.places import COSTS, ENVIRONMENT
 from cede.rows.stored import LayerCounts
 from cede.rows.working import SharedCounts
 
-TEAMS_AT_ONCE = 64  # teams in one call of compiled code; an interrupt is noticed between calls
+TEAMS_AT_ONCE = 64  # teams in one call of compiled code; interrupts are handled between calls
 NUMBERS = (*RUN_FIELDS, "planned", "fresh")  # fields of a stack that kernels change, small enough to be copied
 
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """What shards are to do in one round: every team plays so many episodes."""
+    """The order for one round: every team plays a number of episodes."""
 
     number: int  # 1, 2, ...
     episodes: int
-    done: int  # episodes, or steps without horizon, that every team has played before the round
+    done: int  # episodes of every team before the round; steps without horizon
     radii: tuple[dict[str, Floats], ...]  # by group: arrays (ages, episodes) by the names of `Radii`
     evaluated: NDArray[np.bool_]  # (episodes,) whether policies are evaluated before the episode
     shared: Mapping[str, Table]  # by layer: shared counts before the round, read only; without layers that no team shares
@@ -65,16 +65,16 @@ class Report:
 
     number: int
     ledgers: tuple[Ledger, ...]  # by group, first axes (teams, episodes)
-    deltas: Mapping[str, LayerCounts]  # by layer: what the round adds to shared counts
+    deltas: Mapping[str, LayerCounts]  # by layer: additions of the round to shared counts
 
 
 class Shard:
-    """Some teams of some groups, with the true tables that they play by. An engine makes it from a `ShardPlan`."""
+    """Some teams of some groups, with their true tables. An engine makes it from a `ShardPlan`."""
 
     def __init__(self, plan: ShardPlan) -> None:
         truth, slots = true_agents(plan.groups)
         self.shares = {name: new_share(np.arange(shape[0]), 0, Table.empty(*shape)) for name, shape in plan.shared.items()}
-        self.environment: SharedCounts | None = None  # the shared one, as the team at work sees it
+        self.environment: SharedCounts | None = None  # shared environment counts, for the loaded team
         if ENVIRONMENT in plan.shared:
             table, costs = (Table.empty(*plan.shared[name]) for name in (ENVIRONMENT, COSTS))
             self.environment = SharedCounts(table, costs, table.n_rows, 0)
@@ -90,7 +90,7 @@ class Shard:
         return [group.optima() for group in self.groups]
 
     def play(self, order: Order) -> Report:
-        """Play a round and return its report. After an interrupt, play the rest of it; if it was played already, return the same
+        """Play a round and return its report. After an interrupt, play the rest of the round. A repeated order returns the same
         report.
         """
         if self.report is not None and self.report.number == order.number:
@@ -121,13 +121,13 @@ class Shard:
 
     @property
     def worth_threads(self) -> bool:
-        """Return whether several threads for one plan would be faster than one."""
+        """Return whether a plan is made faster by several threads."""
         return any(group.worth_threads for group in self.groups)
 
 
 def true_agents(groups: Sequence[TeamGroup]) -> tuple[Belief, list[Ints]]:
-    """Return the true policies of all agents of some groups as one belief, slot by slot, and the first slot of each agent, (n, D)
-    by group. Policies that several teams share are stored once.
+    """Return the true policies of all agents of some groups as one belief, and the first slot of each agent, (n, D) by group.
+    Policies that several teams share are stored once.
     """
     first: dict[int, int] = {}  # slots, by id of the policy
     policies: list[Floats] = []
@@ -144,10 +144,10 @@ def true_agents(groups: Sequence[TeamGroup]) -> tuple[Belief, list[Ints]]:
 
 
 class WorkingGroup:
-    """The teams of one group in a shard, and the workspace that serves them, a team at a time.
+    """The teams of one group in a shard, and their workspace, into which one team at a time is loaded.
 
     truth: the true tables of all agents of the shard. slot: (n, D) first slot of each agent in them. environment: the shared
-    environment counts, as the team at work sees them; None: no team shares it. shares: of the layers that teams share.
+    environment counts, for the loaded team; None: no team shares them. shares: of the shared layers.
     """
 
     def __init__(
@@ -168,14 +168,14 @@ class WorkingGroup:
             self.seen[name] = KeyTable.of(size, key, number, rows * columns)
         self.option = group.sizes.option
         self.extras = unstack_extras(group.sizes.extras, group.state, self.n_teams)  # by team
-        self.keeps = {one.name for one in ARRAYS if one.name in group.state}  # large fields of a stack
+        self.keeps = {declared.name for declared in ARRAYS if declared.name in group.state}  # large fields of a stack
         self.teams = self._team_arrays(slot)
         self.workspace = self._new_workspace(truth)
         self.at = np.zeros(1, dtype=np.int64)  # the team that plays next
         self.ledger = Ledger.empty(self.n_teams, 0, len(task.members))
 
     def _team_arrays(self, slot: Ints) -> TeamArrays:
-        """Return the arrays of all teams in the form that kernels read. Fields that are not kept for each team have length 1, or
+        """Return the arrays of all teams in the form that kernels read. Fields that are not stored for each team have length 1, or
         are empty.
         """
         group, task, state = self.group, self.group.task, self.group.state
@@ -199,7 +199,7 @@ class WorkingGroup:
         return TeamArrays(**arrays)
 
     def _new_workspace(self, truth: Belief) -> Workspace:
-        """Make the workspace in which the kernels let one team after the other play."""
+        """Make the workspace in which the kernels play one team after the other."""
         task, environment = self.group.task, self.group.environment
         policy, value = empty_plan(task)
         problem = problem_of(task, environment.cost)
@@ -227,7 +227,7 @@ class WorkingGroup:
         )
 
     def _scratch(self, true_model: ModelArrays) -> dict[str, Any]:
-        """Return the scratch arrays of the thread that runs this: of a plan, of an evaluation, and its own."""
+        """Return this thread's scratch arrays: of a plan, of an evaluation, and of the thread."""
         task = self.group.task
         shape = (task.plan_steps, task.n_states, task.n_agents)
         n_actions = max(self.learner.environment.belief.row.shape[1], task.n_actions)
@@ -238,7 +238,7 @@ class WorkingGroup:
         }
 
     def _take_scratch(self) -> None:
-        """Put the scratch arrays of the thread that runs this into the workspace: another thread may have run it before."""
+        """Put this thread's scratch arrays into the workspace, which another thread may have used before."""
         for name, scratch in self._scratch(self.workspace.truth.model).items():
             setattr(self.workspace, name, scratch)
 
@@ -262,7 +262,7 @@ class WorkingGroup:
         self.at[0] = 0
 
     def play(self, order: Order) -> None:
-        """Let all teams play that have not played in this round yet."""
+        """Play all teams that have not played in this round yet."""
         self._take_scratch()
         radii, first = order.radii[self.group.number], np.array([episodes + order.done + 1 for episodes, _ in self.group.ages])
         ahead, ledger = RadiiAhead(**radii), LedgerArrays(evaluated=order.evaluated, **self.ledger.columns)
@@ -319,7 +319,7 @@ class WorkingGroup:
             teams.planned[i], teams.fresh[i] = episode, 1
 
     def _make_room(self, first: int, last: int, episodes: int) -> None:
-        """Make all pools long enough for the steps of some episodes of the teams from first to last: kernels rely on that."""
+        """Extend all pools for the steps of some episodes of the teams from first to last; kernels do not check their length."""
         steps = episodes * self.group.block
         for name, layer in self.layers.items():
             counted = 2 * N_SUMS * steps if name == COSTS else steps
@@ -337,7 +337,7 @@ class WorkingGroup:
         refresh_layer(self.learner.environment, self.group.settings, self.group.task.n_states)
 
     def state(self) -> Arrays:
-        """Return the stacked states of the teams. Large arrays are not copied: they are valid until the next round begins."""
+        """Return the stacked states of the teams. Large arrays are not copied, and are valid until the next round begins."""
         result: Arrays = {name: getattr(self.teams, name).copy() for name in NUMBERS}
         for name, table in self.seen.items():
             _, key, number = table.entries()
@@ -350,7 +350,7 @@ class WorkingGroup:
 
 
 def lengthen(stored: KeyTable, most: int, steps: int, first: int, last: int) -> None:
-    """Make the pool of all teams' counts long enough for some steps of the teams from first to last. most: places of a team."""
+    """Extend the pool of all teams' counts for some steps of the teams from first to last. most: greatest size of a team's row."""
     size = stored.size[first:last]
     moves = np.minimum(size + steps, most) > stored.capacity[first:last]
     wanted = int(np.minimum(2 * (size + steps), most)[moves].sum()) - (len(stored.column) - stored.end)
@@ -359,5 +359,5 @@ def lengthen(stored: KeyTable, most: int, steps: int, first: int, last: int) -> 
 
 
 def own(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array itself if it can be written in place, as it was made for this use; else a copy."""
+    """Return the array itself if it is writable and in C order, else a copy."""
     return array if array.flags.writeable and array.flags.c_contiguous else array.copy()

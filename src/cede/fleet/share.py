@@ -1,7 +1,8 @@
-"""Rows that teams share: a team's places point to them, and what it counts there is added to the rows of all.
+"""Rows that teams share.
 
-A layer of the workspace has rows of two kinds. A team's own rows are unpacked from its stored keys before it plays. Shared rows lie
-before them in the pool, as they were when the round began; what the team adds goes to `delta`, and the rows are restored after it.
+A layer of the workspace has rows of two kinds. A team's own rows are unpacked from its stored keys before it plays. Shared rows are
+before them in the pool, as at the beginning of the round. After a team has played, its additions to shared rows go to `delta`, and
+the rows are restored.
 """
 
 import numpy as np
@@ -18,20 +19,20 @@ from cede.rows.counting import CountsArrays
 class Share(Bundle):
     """Which rows of a layer are shared."""
 
-    row: Int1  # (counted,) the row of the shared table, -1: the row is each team's own
+    row: Int1  # (counted,) row of the shared table; -1: not shared
     home: Int1  # (counted,) where a shared row begins in the pool
     has_shared: int  # 1: some rows are shared
     has_own: int  # 1: some rows are each team's own
-    known: int  # where counted rows begin in the pool: behind what is known
-    begin: int  # where a team's own rows begin in the pool: behind the shared ones
+    known: int  # where counted rows begin in the pool: after known tables
+    begin: int  # where a team's own rows begin in the pool: after shared rows
     snapshot: Table  # the shared table when the round began
-    delta: Table  # what the teams of this shard have added to it since
+    delta: Table  # additions of the teams of this shard since then
 
 
 def new_share(row: Ints, known: int, delta: Table) -> Share:
     """Return the share of a layer in which nothing was counted yet.
 
-    row: (counted,) see `Share`. known: the end of the pool, in which what is known lies. delta: an empty table of the shared rows.
+    row: (counted,) see `Share`. known: length of the pool, which holds known tables only. delta: an empty table of the shared rows.
     """
     home, has_shared, has_own = np.zeros(len(row), dtype=np.int64), int((row >= 0).any()), int((row < 0).any())
     ends = {"known": known, "begin": known}
@@ -44,7 +45,7 @@ def own_share(counts: CountsArrays) -> Share:
 
 
 def take_over(table: Table, share: Share, snapshot: Table) -> None:
-    """Make the shared rows of a table equal to a snapshot, and let teams add to `delta` from nothing. No team is at work."""
+    """Set the shared rows of a table to a snapshot, and empty `delta`. No team is loaded."""
     share.snapshot = snapshot
     share.delta.clear()
     table.lengthen_to(share.known + snapshot.end)
@@ -56,7 +57,7 @@ def take_over(table: Table, share: Share, snapshot: Table) -> None:
 
 @kernel
 def copy_row(table, share, r):
-    """Make shared row r of a table equal to its row of the snapshot, at its home in the pool."""
+    """Copy shared row r of a table from the snapshot to its home in the pool."""
     snapshot, q, home = share.snapshot, share.row[r], share.home[r]
     n, start = snapshot.size[q], snapshot.start[q]
     column, weights, from_column, from_weights = table.column, table.weight, snapshot.column, snapshot.weight
@@ -71,7 +72,7 @@ def copy_row(table, share, r):
 
 @unit(types.none, Table, Share)
 def unpack_shared_rows(table, share):
-    """Fill the shared rows of a table from the snapshot. No team is at work; the pool is long enough."""
+    """Fill the shared rows of a table from the snapshot. No team is loaded; the pool is long enough."""
     to = share.known
     for r in range(share.row.size):
         if share.row[r] >= 0:
@@ -165,7 +166,7 @@ def pack(counts, share, stored, i):
 
 @kernel
 def restore_row(table, share, r):
-    """Make a shared row again what it was when the round began, if it is not: a row only grows."""
+    """Restore a shared row from the snapshot if it has changed, which its total shows: a row only grows."""
     snapshot, q = share.snapshot, share.row[r]
     if table.total[r] != snapshot.total[q] or table.size[r] != snapshot.size[q]:
         copy_row(table, share, r)
@@ -173,14 +174,14 @@ def restore_row(table, share, r):
 
 @kernel
 def release_room(table, share):
-    """Free the places of the pool to which shared rows moved, where no row of a team lies between them."""
+    """Free the pool entries of moved shared rows, unless a team's own rows lie among them."""
     if not share.has_own:
         table.end = share.begin
 
 
 @unit(types.none, CountsArrays, Share, KeyTable, types.int64, types.int64[::1])
 def store_layer(counts, share, stored, i, keys):
-    """Add counted steps to the stored counts of team i, and those in shared rows to delta; shared rows are as before the steps.
+    """Add counted steps to the stored counts of team i, and those in shared rows to delta; restore shared rows.
 
     keys: row * n_columns + column of each step.
     """
@@ -203,7 +204,7 @@ def store_layer(counts, share, stored, i, keys):
 
 @unit(types.none, CountsArrays, Share, KeyTable, types.int64, types.int64[::1], types.float64[::1])
 def store_costs(counts, share, stored, i, rows, parts):
-    """Do what `store_layer` does, for costs. rows, parts: of each cost, -1: it is not counted."""
+    """Store learned costs, like `store_layer`. rows, parts: of each cost; row -1: it is not counted."""
     fades = counts.forgetting.factor.size > 0
     for j in range(rows.size):
         r = rows[j]

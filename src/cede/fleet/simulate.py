@@ -1,4 +1,4 @@
-"""Plays episodes under the true model, and measures what the policies of learners really cost: one team, or a fleet.
+"""Plays episodes of one team or a fleet under the true model, and computes the exact costs of the policies.
 
 Regret is the paper's (Eqs. 6 and 15): for every episode the expected cost of its policy minus that of the best policy, both
 computed exactly by dynamic programming from the start distribution. It contains no sampling noise.
@@ -50,7 +50,7 @@ def rollout(mdp: TwoLayerMDP, policy: ArrayLike | Plan, seed: Seed = 0) -> Episo
 
 
 def checked_mdp(owner: str, place: str, mdp: Any) -> TwoLayerMDP:
-    """Check that a problem is a TwoLayerMDP, and return it. If it is a Task, the error says what that lacks."""
+    """Check that a problem is a TwoLayerMDP, and return it. For a Task, the error says what is missing."""
     if isinstance(mdp, Task):
         expected = "a TwoLayerMDP: a Task has no probabilities to draw steps by (in a system of your own, use choose and observe)"
         check.fail(owner, place, "a Task", expected)
@@ -87,21 +87,20 @@ def simulate(
     evaluate_every: int = 1,
     progress: bool | Callable[[int], None] = True,
 ) -> History:
-    """Let a learner run for some episodes under the true model, and return what came of it.
+    """Run a learner for some episodes under the true model, and return the results.
 
     In each episode the learner plans, its policy is played, and the steps are counted. It continues from its counts so far.
 
-    mdp: the true problem. learner: made for `mdp.task`, or for the same with costs that it does not know; or anything that can do
-    what a `SwitchingLearner` can. If that shows no policy, regret and expected cost are not known, and NaN: `settings["regret"]`
-    says which it is, and `cost` what episodes really cost.
+    mdp: the true problem. learner: made for `mdp.task`, or for the same task with unknown costs; or any `SwitchingLearner`. If that
+    has no `plan` or `policy`, regret and expected cost are NaN, and only `cost` is known; `settings["regret"]` says so.
 
-    episodes: how many. Where there is no horizon, give steps instead: the run begins in a state that is drawn from `start`, and
-    record_every of its steps are recorded together (by default about a thousandth of all). seed: of what happens, an integer or a
-    NumPy generator. Of a generator with other bits than PCG64, NumPy's default, one number is drawn, as the seed of the whole call.
+    episodes: their number. Without a horizon, give steps instead: the run begins in a state drawn from `start`, and record_every
+    steps are recorded together (by default about a thousandth of all). seed: of the run, an integer or a NumPy generator. From a
+    generator other than PCG64, NumPy's default, one number is drawn, as the seed of the run.
 
-    evaluate_every: compute the exact cost of the policy in one of every n episodes only. Which one is drawn at random, and its cost
-    stands for all n, so the regret after every n-th episode and at the end is not exact, but right in the mean (unbiased). This
-    pays where evaluating costs more than learning: greedy planning makes no whole policy, so one must be made to evaluate it.
+    evaluate_every: compute the exact cost of the policy in one of every n episodes only, drawn at random. Its cost stands for all
+    n, so the regret after every n-th episode and at the end is unbiased, but not exact. This pays if evaluating takes longer than
+    learning, as with greedy planning, where a whole policy must be made for each evaluation.
 
     progress: True shows a progress bar in a terminal if this takes longer than two seconds; False hides it; a function is called
     with the number of episodes done.
@@ -131,15 +130,13 @@ def simulate(
 
 
 def bits_of(rng: np.random.Generator) -> np.random.PCG64:
-    """Return the bits that a run draws from: those of a generator; if they are of another kind than PCG64, one number is drawn of
-    them, as the seed.
-    """
+    """Return the bits for a run: those of a generator; if they are not PCG64, a PCG64 seeded by one number drawn from them."""
     bits = rng.bit_generator
     return bits if isinstance(bits, np.random.PCG64) else np.random.PCG64(int(rng.integers(2**63)))
 
 
 def checked_length(owner: str, mdp: TwoLayerMDP, episodes: Any, steps: Any, record_every: Any) -> tuple[int, int]:
-    """Check how long a run shall be; return how many episodes are recorded, and the steps of each.
+    """Check the length of a run; return the number of episodes that are recorded, and the steps of each.
 
     Without horizon an episode is a block of steps that are recorded together.
     """
@@ -168,8 +165,8 @@ def play(
     evaluate_every: int = 1,
     block: int = 1,
 ) -> RunRecord:
-    """Run a learner without the checks of `simulate`, as a fleet of one. For each episode it draws as many uniform numbers from rng
-    as `numbers_drawn` says. block: without horizon, the steps that are recorded together.
+    """Run a learner without the checks of `simulate`, as a fleet of one. For each episode it draws `numbers_drawn` uniform numbers
+    from rng. block: without horizon, the number of steps that are recorded together.
     """
     bits = bits_of(rng)
     streams = np.array([stream_of(bits)], dtype=np.uint64)
@@ -186,7 +183,7 @@ def play(
 def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
     """Check that a learner was made for the task of a problem, and that no episode of it is running.
 
-    Whether an agent's policy varies is not compared: a learner's task may say less than the truth.
+    Whether an agent's policy varies is not compared: a learner's task may declare less than the truth.
     """
     task, truth, settings = learner.task, mdp.task, learner.settings
     if learner.observed:
@@ -198,25 +195,25 @@ def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
     if settings.outcomes is not None:
         check_support(owner, settings.outcomes, mdp.environment)
     for what in ("control_cost", "switch_cost"):
-        if (getattr(task, what) != getattr(truth, what)).any():  # the same in all states, or given state by state: either form
+        if (getattr(task, what) != getattr(truth, what)).any():  # either may be the same in all states, or given by state
             check.fail(owner, f"the learner's {what}", "another", "that of mdp")
     for what, ends in (("env_cost", task.cost_range), ("enter_cost", task.enter_cost_range)):
         no_cost = np.zeros(truth.n_states)
-        stated, real = (no_cost if (cost := getattr(one, what)) is None else cost for one in (task, truth))
+        stated, real = (no_cost if (cost := getattr(each, what)) is None else cost for each in (task, truth))
         unknown = np.isnan(stated)
         if (stated != real)[~unknown].any():
             check.fail(owner, f"the learner's {what}", "another", "that of mdp, or not known (NaN)")
         random_cost = mdp.environment.random_cost if what == "env_cost" else None
         charged = (real[..., None] if random_cost is None else random_cost)[unknown]
         if charged.size and (charged.min() < ends[0] or charged.max() > ends[1]):
-            place, found = f"{what} of mdp, where the learner does not know it,", f"from {charged.min():g} to {charged.max():g}"
-            check.fail(owner, place, found, f"from {ends[0]:g} to {ends[1]:g}, its range")
+            place, costs = f"{what} of mdp, where the learner does not know it,", f"from {charged.min():g} to {charged.max():g}"
+            check.fail(owner, place, costs, f"from {ends[0]:g} to {ends[1]:g}, its range")
     if mdp.horizon is None and mdp.discount is None:
         check_connected(owner, mdp)
 
 
 def fits_task(owner: str, truth: Task, task: Task) -> None:
-    """Check that the task of a learner has the sizes, names, ends and times of the true one."""
+    """Check that the task of a learner has the sizes, names, terminal states and times of the true one."""
     for what in ("n_states", "n_actions", "agents", "modes", "horizon", "discount", "terminal", "periods", "start_agent"):
         mine, theirs = getattr(task, what), getattr(truth, what)
         if what == "periods":
@@ -240,19 +237,18 @@ def simulate_fleet(
     checkpoint: str | Path | Checkpoint | None = None,
     progress: bool | Callable[[int], None] = True,
 ) -> FleetHistory:
-    """Let all teams of a fleet run for some episodes in synchronous rounds, and return what came of it.
+    """Run all teams of a fleet for some episodes in synchronous rounds, and return the results.
 
     In each round every team plans from the counts of all teams after the rounds before. The result depends on the seed alone: every
     engine and every number of jobs gives the same bits.
 
     mdps: the true problem of each team, in the order of the learners; teams that share must have the same transitions. fleet: the
-    learners. episodes: of every team; where there is no horizon, give steps, of which record_every are recorded together (see
-    `simulate`). seed: an integer; team i draws from stream i of it.
+    learners. episodes: of every team. Without a horizon, give steps, of which record_every are recorded together (see `simulate`).
+    seed: an integer; team i draws from its stream i.
 
-    engine: where teams run: "threads", "processes" (on this machine) or "ray"; or an object, as in
-    cede.engines.Ray(address="auto"). jobs: the number of workers; by default one for each processor. sync_every: teams exchange
-    their counts after every so many episodes (or recorded blocks of steps) only, which is faster if workers are far apart; in
-    between each learns from its own episodes.
+    engine: "threads", "processes" (on this machine) or "ray"; or an object, as in cede.engines.Ray(address="auto"). jobs: the
+    number of workers; by default one for each processor. sync_every: number of episodes (or recorded blocks of steps) after which
+    teams exchange counts. In between each team learns from its own episodes, which is faster if workers are far apart.
 
     evaluate_every, progress: as for `simulate`. checkpoint: a file to which the run is written from time to time, as a path or a
     `Checkpoint`; Checkpoint(path, resume=True) continues from it.

@@ -1,10 +1,10 @@
-"""Engines whose shards live in workers, and those whose workers are processes on this machine. Actors of Ray are in ray.py.
+"""Engines whose shards are in workers: their common part, and workers that are processes on this machine. ray.py has Ray's actors.
 
 A `Worker` is the handle of a worker in this process; a `ShardServer`, or another `Server`, runs in the worker. Messages are
-pickled. They go only between processes that this one started, or inside the user's own cluster.
+pickled. They are sent only to processes that this one started, or inside the user's own cluster.
 
-These engines survive the loss of a worker. They keep the states of all shards as of some round, and every order since. A lost shard
-is started again from there, and plays again what it had played. Orders are numbered, so nothing counts twice.
+These engines survive the loss of a worker. They store the states of all shards after some round, and every later order. A lost
+shard is restarted from these states, and plays these orders again. Orders are numbered, so nothing counts twice.
 """
 
 import pickle
@@ -26,30 +26,30 @@ from cede.fleet.shard import Order, Report, Shard
 from cede.learners.state import Arrays
 
 EXIT_TIMEOUT = 60.0  # seconds to wait for the exit code of a process that is gone
-MOST_LOSSES = 3  # of one shard in one round; more are not taken for accidents
-MOST_ORDERS, MOST_BYTES, MOST_SECONDS = 1000, 2**28, 60.0  # of the orders that are kept; beyond these, the states are kept instead
+MOST_LOSSES = 3  # of one shard in one round; more are an error
+MOST_ORDERS, MOST_BYTES, MOST_SECONDS = 1000, 2**28, 60.0  # of the orders that are stored; beyond these, states are stored instead
 OUT_OF_MEMORY = "a machine that is out of memory does that: use fewer teams, or more machines"
 
 
 class Lost(Exception):
-    """Raised by a worker's handle when the worker is gone. The message says why, as far as that is known."""
+    """Raised by a worker's handle when the worker is gone. The message has the reason, if it is known."""
 
 
 class Worker(Protocol):
-    """The handle of a shard that runs somewhere else. All methods raise `Lost` if the worker is gone."""
+    """The handle of a shard in a worker. All methods raise `Lost` if the worker is gone."""
 
     def send(self, message: bytes) -> None:
         """Send a method of the shard and its argument, as `packed` makes them, without waiting for the answer."""
 
     def receive(self) -> Any:
-        """Wait for the answer to the last message, and return it; raise what the method raised."""
+        """Wait for the answer to the last message, and return it; raise the method's error."""
 
     def close(self) -> None:
         """End the worker."""
 
 
 def clear_error(error: Exception) -> Exception:
-    """Return the error of a worker as it is raised here. It is not tried again: another worker would fail as well."""
+    """Return the error of a worker as it is raised here. There is no retry: another worker would fail too."""
     if isinstance(error, MemoryError):
         return MemoryError(f"a worker ran out of memory ({error or 'no more to be had'}): use fewer teams, or more machines")
     return error
@@ -61,20 +61,20 @@ def packed(method: str, argument: Any) -> bytes:
 
 
 class Server(Protocol):
-    """The part that runs in a worker. It is made there, without arguments."""
+    """The object that runs in a worker. It is made there, without arguments."""
 
     def do(self, message: bytes) -> Any:
-        """Do what a message says, and return the result."""
+        """Handle a message, and return the result."""
 
 
 class ShardServer:
-    """The part that runs in a worker: makes a shard, then calls its methods."""
+    """The server of a shard: makes the shard, then calls its methods."""
 
     def __init__(self) -> None:
         self.shard: Shard | None = None
 
     def do(self, message: bytes) -> Any:
-        """Do what a message says, and return the result. The first message must be "start", with the version and the ShardPlan."""
+        """Handle a message, and return the result. The first message must be "start", with the version and the ShardPlan."""
         method, argument = pickle.loads(message)
         if method == "start":
             version, plan = argument
@@ -87,9 +87,9 @@ class ShardServer:
 
 
 class ProcessWorker:
-    """The handle of a shard in a process on this machine. The process ends when this one does, since its pipe is closed then.
+    """The handle of a shard in a process on this machine. The process ends with this one, which closes its pipe.
 
-    server: what runs there, a class.
+    server: the class that runs in the process.
     """
 
     def __init__(self, index: int, server: type[Server] = ShardServer) -> None:
@@ -153,12 +153,12 @@ def serve(pipe: Connection, kind: type[Server]) -> None:
 
 
 class WorkerEngine(Engine):
-    """What engines with workers have in common: keeping states and orders, and replacing workers that are lost.
+    """The common part of engines with workers: stores states and orders, and replaces lost workers.
 
     jobs: the number of workers; None: as many as there are processors.
     """
 
-    server: type[Server] = ShardServer  # what runs in the workers
+    server: type[Server] = ShardServer  # the class that runs in the workers
 
     def __init__(self, jobs: int | None) -> None:
         self.jobs = jobs
@@ -197,7 +197,7 @@ class WorkerEngine(Engine):
         return self._all("optima", None)
 
     def play(self, order: Order) -> list[Report]:
-        # Before it is sent: if this is interrupted, shards may have played the round, and `number` must not say otherwise.
+        # Before it is sent: after an interrupt, shards may have played the round, and `number` must include it.
         self.orders.append(order)
         reports: list[Report] = self._all("play", order)
         held = sum(table.column.nbytes + table.weight.nbytes for order in self.orders for table in order.shared.values())
@@ -207,8 +207,8 @@ class WorkerEngine(Engine):
 
     def states(self) -> list[list[Arrays]]:
         if self.orders:
-            kept = self._all("states", None)
-            self.kept, self._kept_number, self.orders = kept, self.orders[-1].number, []
+            states = self._all("states", None)
+            self.kept, self._kept_number, self.orders = states, self.orders[-1].number, []
             self.kept_at = time.monotonic()
         return self.kept
 
@@ -225,7 +225,7 @@ class WorkerEngine(Engine):
             worker.close()
 
     def _first_message(self, index: int) -> bytes:
-        """Return the message that makes a shard as it was in the round that was kept."""
+        """Return the message that makes a shard from its stored states."""
         plan = self.plans[index]
         groups = [replace(group, state=state) for group, state in zip(plan.groups, self.kept[index], strict=True)]
         return packed("start", (__version__, replace(plan, groups=groups, number=self._kept_number)))
@@ -243,12 +243,12 @@ class WorkerEngine(Engine):
 
     @staticmethod
     def _try_to_send(worker: Worker, message: Any) -> None:
-        """Send a message. If the worker is lost, this is noticed, and mended, when its answer is received."""
+        """Send a message. The loss of the worker is handled when its answer is received."""
         with suppress(Lost):  # handled in _receive
             worker.send(message)
 
     def _receive(self, index: int, message: bytes | None) -> Any:
-        """Return the answer of a shard to a message; None: to its first one. If the worker is lost, replace it and ask again."""
+        """Return the answer of a shard to a message; None: to its first one. Replace a lost worker and send again."""
         losses = 0
         while True:
             try:
@@ -266,9 +266,7 @@ class WorkerEngine(Engine):
                     raise OSError(f"the worker of shard {index} was lost {losses} times in {where}: {error}") from error
 
     def _restart(self, index: int) -> None:
-        """Replace a lost worker, and bring the new one to the round in which the lost one was by playing all orders since the kept
-        state.
-        """
+        """Replace a lost worker by a new one with the stored states, which plays all orders since."""
         self.workers[index].close()
         self.workers[index] = worker = self.launch(index)
         for message in (self._first_message(index), *(packed("play", order) for order in self.orders)):

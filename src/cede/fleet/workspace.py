@@ -1,6 +1,6 @@
-"""The workspace in which one team after the other plays: its counts are loaded before, and stored again after it.
+"""The workspace in which one team after the other plays: the counts of a team are loaded before and stored after it plays.
 
-While another team is at work, a team costs the memory of its counts: one row of a table of keys, sorted.
+A team that is not loaded needs only the memory of its counts: one row of a table of sorted keys.
 """
 
 from typing import Annotated

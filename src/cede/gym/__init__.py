@@ -4,9 +4,9 @@ Needs the extra `gym`; models of Stable-Baselines3 need the extra `sb3`.
 
 from_toy_text      makes a two-layer problem of an environment that has a table of probabilities (FrozenLake, Taxi ...)
 from_minigrid      makes one of a MiniGrid environment, whose states `minigrid_states` finds; needs the extra `worlds`
-run, task_for      let a team act in any environment with discrete actions, while a learner decides who is in control
-SwitchingEnv       makes an environment of a two-layer problem, or of a team in another environment, in which the action is who gets
-                   control; `cede/LaneDriving-v0` and `cede/RiverSwim-v0` are registered
+run, task_for      run a team in any environment with discrete actions, while a learner chooses the agent in control
+SwitchingEnv       makes an environment of a two-layer problem, or of a team in another environment, whose action is the agent that
+                   gets control; `cede/LaneDriving-v0` and `cede/RiverSwim-v0` are registered
 actor, tabulated, agent_from_sb3, ConsoleAgent     make an agent of a table, a function, a model or a person at the keyboard
 uniform_bins, quantile_bins, Bins                  make states of numeric observations: the same as in `cede.encode`
 """

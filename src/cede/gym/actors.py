@@ -1,8 +1,8 @@
-"""Actors: who acts in a Gymnasium environment. A table, a function, a trained model, or a person at the keyboard.
+"""Actors: agents that act in a Gymnasium environment. A table, a function, a trained model, or a person at the keyboard.
 
-`run` asks an `Actor` for an action in every step in which it is in control. The learner learns from these actions how it acts, so
-no table of probabilities is needed. An `Agent`, which has such a table, is needed only to build a TwoLayerMDP; `tabulated` makes
-one from a function of the state.
+`run` asks an `Actor` for an action in every step in which it is in control. The learner learns its policy from these actions, so no
+table of probabilities is needed. An `Agent`, which has such a table, is needed only to build a TwoLayerMDP; `tabulated` makes an
+Agent from a function of the state.
 """
 
 import queue
@@ -38,7 +38,7 @@ def actor(name: str, how: Any, *, sees: str = "state") -> Actor:
     """Make an Actor of a table, an Agent, a function, or another Actor.
 
     how: probabilities of the actions in each state, (S, A); or an Agent whose policy does not vary; or a function that returns an
-    action, or the probabilities of all actions, (A,). sees: what a function gets, the "state" or the "observation".
+    action, or the probabilities of all actions, (A,). sees: the argument of a function, the "state" or the "observation".
     """
     owner = f"actor {check.name('actor', 'name', name)!r}"
     by_observation = check.choice(owner, "sees", sees, ("state", "observation")) == "observation"
@@ -100,7 +100,7 @@ def agent_from_sb3(
 ) -> Actor:
     """Make an Actor of a model of Stable-Baselines3, or of anything with the same `predict`.
 
-    encode: a function from an observation of the environment to what the model was trained on; by default the observation itself.
+    encode: a function from an observation of the environment to the model's input; by default the observation itself.
     deterministic: as in `predict`. If False, actions are drawn with the random numbers of the model's own library: seed it there.
     """
     owner = f"agent_from_sb3 {check.name('agent_from_sb3', 'name', name)!r}"
@@ -145,10 +145,10 @@ def keyboard(source: TextIO) -> "queue.SimpleQueue[str | None]":
 class ConsoleAgent(Actor):
     """An Actor that asks a person at the keyboard for each action, by its name or number.
 
-    actions: the names of all actions. fallback: who acts if nobody answers in time; anything that `actor` takes. timeout: seconds
-    that the person has for each question, wrong answers included. show: a function show(observation, state) that returns what the
-    person is told; by default the state's number. source, target: text streams to read from and to write to; by default those of
-    the terminal. Lines that were typed before a question are ignored.
+    actions: the names of all actions. fallback: acts if there is no answer in time; anything that `actor` takes. timeout: seconds
+    for each question, wrong answers included. show: a function show(observation, state) that returns the text of a question; by
+    default the state's number. source, target: text streams to read from and to write to; by default those of the terminal. Lines
+    that were typed before a question are ignored.
 
     `taken_by_fallback` counts how often the fallback acted.
     """
@@ -250,5 +250,5 @@ def actors_of(owner: str, team: Any, task: Task) -> list[Actor]:
             if shape[-2:-1] not in ((task.n_states,), (task.n_states - 1,)):
                 expected = f"{task.n_states}, as in the task, or one less without the state after the end"
                 check.fail(owner, f"the number of states of {name!r}", shape[-2:-1], expected)
-    made = {name: Actor(name, act_of(f"actor {name!r}", how, n_actions=task.n_actions)) for name, how in team.items()}
-    return [team[name] if isinstance(team[name], Actor) else made[name] for name in names]
+    actors = {name: Actor(name, act_of(f"actor {name!r}", how, n_actions=task.n_actions)) for name, how in team.items()}
+    return [team[name] if isinstance(team[name], Actor) else actors[name] for name in names]

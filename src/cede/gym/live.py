@@ -1,10 +1,9 @@
 """Steps of actors in a real environment, for `run` and `SwitchingEnv`.
 
 An encoder turns an observation of the environment into a state, an integer from 0. Any function of the observation can be one;
-`cede.encode` makes some. If it has parameters named `env`, `info`, `reward` or `terminated`, it gets these too: the environment
-without its wrappers, what the step returned beside the observation, and whether it ended the episode. Some environments, as those
-of MiniGrid, show only there what they hide in the observation. Discrete and MultiDiscrete observations are numbered without loss
-(`encode.Grid`).
+`cede.encode` makes some. If it has parameters named `env`, `info`, `reward` or `terminated`, it also gets the environment without
+its wrappers, and these results of the step. Some environments, as those of MiniGrid, have parts of the state only there. Discrete
+and MultiDiscrete observations are numbered without loss (`encode.Grid`).
 """
 
 import inspect
@@ -23,11 +22,11 @@ from cede.problem.task import Task
 from cede.steps.step import Step
 
 OVER = "over"  # name of the state that `task_for` adds, in which an episode ends
-SEEN = ("env", "info", "reward", "terminated")  # what an encoder can see besides the observation, if it has parameters of that name
+SEEN = ("env", "info", "reward", "terminated")  # further arguments of an encoder that has parameters of that name
 
 
 def check_env(owner: str, env: Any) -> None:
-    """Check that something is a Gymnasium environment, by the attributes that are used."""
+    """Check that an object is a Gymnasium environment, by the attributes that are used."""
     if isinstance(env, type) or not all(hasattr(env, name) for name in ("observation_space", "action_space", "reset", "step")):
         check.fail(owner, "env", check.show(env), "an environment, as gymnasium.make gives one")
 
@@ -47,7 +46,7 @@ class LiveTeam:
     Make one with `live_team`, which checks that everything fits together.
     """
 
-    owner: str  # whose errors these are
+    owner: str  # the caller, for errors
     env: Any
     actors: Sequence[Actor]  # (T,) in the order of task.tables
     task: Task
@@ -71,7 +70,7 @@ class LiveTeam:
         return self.state_of(answer[1], 0.0, False)
 
     def step(self, t: int, state: int, prev_agent: int, agent: int, rng: np.random.Generator) -> Step:
-        """Let the agent in control act once; return the step. Its cost is what the task says, or -reward where it does not."""
+        """Let the agent in control act once; return the step. Its cost is that of the task, or -reward if the task states none."""
         task = self.task
         who = self.actors[task.table[agent]]
         answer = who.act(self.observation, state, rng)
@@ -90,10 +89,10 @@ class LiveTeam:
         return Step(t, state, prev_agent, agent, action, to, -self.reward if np.isnan(stated) else stated, arriving)
 
     def next_state(self, info: Any) -> int:
-        """Return the state in which the last step has led.
+        """Return the state after the last step.
 
-        A step that ends the episode leads to the added last state, or to a state that the task declares to be terminal. If the task
-        has no ends, the next episode begins, and the result is its first state.
+        A step that ends the episode leads to the added last state, or to a terminal state of the task. If the task has no terminal
+        states, the next episode begins, and the result is its first state.
         """
         task = self.task
         if self.terminated and self.over is not None:
@@ -118,7 +117,7 @@ class LiveTeam:
 
 
 def live_team(owner: str, env: Any, team: Any, task: Task, encode: Any, task_owner: str) -> LiveTeam:
-    """Check an environment, a team and an encoder against a task; return them as one. task_owner: whose task it is, for errors."""
+    """Check an environment, a team and an encoder against a task; return a LiveTeam. task_owner: owner of the task, for errors."""
     check_env(owner, env)
     coder = encoder_of(owner, env.observation_space) if encode is None else encode
     if not callable(coder):
@@ -126,7 +125,7 @@ def live_team(owner: str, env: Any, team: Any, task: Task, encode: Any, task_own
     if actions_of(owner, env) != task.n_actions:
         check.fail(owner, "the number of actions of env", actions_of(owner, env), f"{task.n_actions}, as in {task_owner}")
     known = getattr(coder, "n_states", None)
-    if known is None:  # a plain function: the name of the task's last state tells whether it is for after the end
+    if known is None:  # a plain function: the last state was added if its name is OVER or DONE
         known = task.n_states - bool(task.state_names and task.state_names[-1] in (OVER, DONE))
     if task.n_states - known not in (0, 1):
         check.fail(owner, "the number of states of encode", known, f"{task.n_states} or {task.n_states - 1}, by {task_owner}")
@@ -147,7 +146,7 @@ def encoder_of(owner: str, space: Any) -> Any:
 
 
 def with_what_it_sees(owner: str, encode: Any) -> Callable[..., int]:
-    """Return a function encode(observation, env=, info=, reward=, terminated=) that passes on only what an encoder asks for.
+    """Return a function encode(observation, env=, info=, reward=, terminated=) that passes on the parameters of an encoder.
 
     The first parameter of the encoder is the observation, whatever its name. Functions without a signature, such as some built-in
     ones, get the observation alone.

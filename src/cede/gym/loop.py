@@ -1,12 +1,11 @@
-"""Run a team in any Gymnasium environment with discrete actions, while a learner decides who is in control.
+"""Run a team in any Gymnasium environment with discrete actions, while a learner chooses the agent in control.
 
 Episodes of the environment and of the learner's task need not have the same length:
 
 - If an episode terminates, the learner's episode ends, too: in a state that the task declares to be terminal.
 - If it is truncated (cut off by a time limit), the learner sees only the steps that happened.
 - If it is longer than the horizon, the learner sees several episodes, each of which begins where the one before ended.
-- If the task has no horizon and averages, its run has no end: when an episode terminates, the next state is that in which the next
-  episode begins.
+- If the task is for averages, its run has no end: after a terminated episode, the next state is the first of the next episode.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,14 +30,14 @@ from cede.steps.cost import Account
 from cede.steps.loop import play
 from cede.steps.step import Step
 
-REWARDS = (-1.0, 1.0)  # by default, what a reward and so a cost can be
+REWARDS = (-1.0, 1.0)  # default range of rewards, and so of costs
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class GymHistory(RunHistory):
     """The results of K episodes of an environment, with a team of D members.
 
-    cost is what an episode cost by the task: environment, control, hand-overs, arriving, and after an end the steps that were left.
+    cost: of an episode by the task: environment, control, hand-overs, arriving, and after a terminal state the remaining steps.
     settings: the learner's, the environment's name and its seed.
     """
 
@@ -73,10 +72,10 @@ def task_for(
     cost: the cost of a step, one number, (S,) or (S, A) without the state "over". None, the default, to learn it from rewards: it
     is minus the reward, which must lie within cost_range.
 
-    terminal: states in which episodes end, if `encode` tells them from others: then no state is added. over_cost: the cost of each
-    step that is left of the horizon after an episode has terminated, for the state "over": 0 if ending is the goal or rewards say
-    it all, a cost of failure if it is not. All other arguments are those of `Task`. With neither horizon nor discount there are no
-    ends, and no state is added.
+    terminal: terminal states, if `encode` has them: then no state is added. over_cost: cost of each remaining step of the horizon
+    after an episode has terminated, for the state "over": 0 if ending is the goal or rewards contain all costs, else a cost of
+    failure. All other arguments are those of `Task`. With neither horizon nor discount there are no terminal states, and no state
+    is added.
     """
     owner = "task_for"
     check_env(owner, env)
@@ -130,26 +129,25 @@ def run(
     record: str | Path | None = None,
     progress: bool | Callable[[int], None] = True,
 ) -> GymHistory:
-    """Run episodes of a Gymnasium environment in which a learner decides who acts, and learns; return the results.
+    """Run episodes of a Gymnasium environment, in which a learner chooses agents and learns; return the results.
 
     team: a Team, a sequence of actors, or a mapping from names to actors, functions or tables (see `actor`); the names are those
-    of `learner.task.tables`. encode: a function from observations to states, not needed for Discrete and MultiDiscrete spaces. It
-    may look at more than the observation: if it has parameters named env, info, reward or terminated, it gets these, too. If the
-    task has one state more than `encode`, an episode that terminates goes to that last state (`task_for`); if not, it must
-    terminate in a state that the task declares to be terminal. Costs that the task does not state are minus the rewards.
+    of `learner.task.tables`. encode: a function from observations to states, not needed for Discrete and MultiDiscrete spaces. If
+    it has parameters named env, info, reward or terminated, it gets these, too. If the task has one state more than `encode`, an
+    episode that terminates goes to that last state (`task_for`); if not, it must terminate in a terminal state of the task. Costs
+    that the task does not state are minus the rewards.
 
-    learner: one of cede's own, or anything that can do what a `SwitchingLearner` can. task: what is decided about, for a learner
-    that has no `task` of its own.
+    learner: one of cede's own, or any `SwitchingLearner`. task: for a learner without an attribute `task`.
 
-    override: a function override(t, state, prev_agent, chosen) that returns the agent who really gets control, an index or a name.
-    Use it where people may take control, or where another controller decides while the learner only watches.
+    override: a function override(t, state, prev_agent, chosen) that returns the agent that really gets control, an index or a name.
+    Use it where people may take control, or where another controller decides while the learner only observes.
 
     seed: the first episode resets the environment with it, and actions of tables and of functions that return probabilities are
-    drawn from it. Models and people are not seeded. To go on with the same learner, give another seed.
+    drawn from it. Models and people are not seeded. To continue with the same learner, give another seed.
 
-    record: a file in which every step is written down as it happens, for `cede.read_record`; see `Learner.record_to`.
+    record: a file in which every step is recorded, for `cede.read_record`; see `Learner.record_to`.
 
-    If something fails during an episode, the steps of it that the learner has not yet learned from are dropped.
+    If something fails during an episode, its steps that are not counted yet are dropped.
     """
     owner = "run"
     task, progress = task_of(owner, checked_learner(owner, learner), task), check.progress(owner, progress)
@@ -170,7 +168,7 @@ def run(
         for k in range(episodes):
             try:
                 account = world.play_episode(seed if k == 0 else None)
-            except BaseException:  # the learner does not learn from a part of an episode
+            except BaseException:  # a part of an episode is not counted
                 drop_episode(learner)
                 raise
             results = (world.gained, account.cost, account.control, account.switches, account.steps, live.terminated)
@@ -216,10 +214,10 @@ class LiveWorld:
         return account
 
     def choose(self, t: int, state: int, prev_agent: int) -> int:
-        """Return the agent who gets control next: the agent that the learner chooses, or the one that `override` names.
+        """Return the agent that gets control next: the learner's choice, or the agent that `override` returns.
 
-        If that one cannot get control at once, the result is the next step of the hand-over to it: a hand-over may take several
-        steps, and must be finished once it has begun.
+        If that agent cannot get control at once, the result is the next step of the hand-over to it: a hand-over may take several
+        steps, and cannot be cancelled.
         """
         task, timed = self.task, () if self.task.horizon is None else (t,)
         agent = task.agent_index("run", "what choose answered", self.learner.choose(*timed, state, prev_agent))
@@ -229,7 +227,7 @@ class LiveWorld:
         return named if task.can_hand_over[prev_agent, named] else next_agent_towards(task.can_hand_over, named)[prev_agent]
 
     def act(self, t: int, state: int, prev_agent: int, agent: int) -> tuple[Step, bool]:
-        """Let the agent act; return the step, and whether the episode is over. Costs that the task does not say are -reward."""
+        """Let the agent act; return the step, and whether the episode is over. Costs that the task does not state are -reward."""
         live, ends = self.live, self.task.cost_range
         step = live.step(t, state, prev_agent, agent, self.rng)
         self.gained += live.reward

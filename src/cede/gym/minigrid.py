@@ -1,7 +1,7 @@
 """MiniGrid environments as two-layer problems, exactly: their states are found by trying every action in every state.
 
-MiniGrid's observations hide where the agent is. The states here are what decides the future: where the agent stands, where it
-looks, where things lie or whether they are carried, and which doors are locked, closed or open.
+MiniGrid's observations hide the position of the agent. A state here is everything that determines the future: position and
+direction of the agent, positions of objects or whether they are carried, and which doors are locked, closed or open.
 """
 
 from collections import deque
@@ -22,12 +22,12 @@ gymnasium: Any = need("gymnasium", "gym")
 
 SUCCESS, FAILURE = "success", "failure"  # names of the states in which episodes end
 FACING = ("east", "south", "west", "north")  # the directions of MiniGrid, in its order
-NEVER_CHANGE = ("wall", "floor", "lava", "goal")  # types of things that stay as they are
+NEVER_CHANGE = ("wall", "floor", "lava", "goal")  # types of objects that never change
 MOST_STATES = 100_000
 # Attributes of an environment that no step changes, or that cannot be copied.
 NOT_COPIED = ("action_space", "observation_space", "spec", "_np_random", "_np_random_seed", "window", "clock", "actions")
 
-Situation = tuple[Any, ...]  # x, y, direction, and for each thing (what it is, where or how it is)
+Situation = tuple[Any, ...]  # x, y, direction, and for each object (name, position or state)
 
 
 class FixedLayout(gymnasium.Wrapper):  # type: ignore[misc]  # an extra: types see Any
@@ -39,7 +39,7 @@ class FixedLayout(gymnasium.Wrapper):  # type: ignore[misc]  # an extra: types s
         self.action_space = gymnasium.spaces.Discrete(len(self.numbers))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode with the layout of `layout_seed`, whatever the seed; nothing else in it is random."""
+        """Begin an episode with the layout of `layout_seed`; the argument seed is ignored, since nothing else is random."""
         return self.env.reset(seed=self.layout_seed, options=options)  # type: ignore[no-any-return]
 
     def step(self, action: Any) -> Any:
@@ -142,12 +142,12 @@ def from_minigrid(
     and `Team`; the environment's own limit of steps is ignored.
 
     Costs: every step until success costs step_cost, and a failure (lava) costs fail_cost in total, whenever it happens. By default
-    step_cost is fail_cost / horizon. Then success after k of L steps costs k / L of fail_cost, and who never gets there pays
+    step_cost is fail_cost / horizon. Then success after k of L steps costs k / L of fail_cost, and an episode without success costs
     fail_cost, too. (MiniGrid's own rewards fall with time in the same way.) With step_cost=0 only failures cost.
 
-    In the tables: after a failure each step that is left costs step_cost, and arriving there fail_cost - L * step_cost. With a
-    discount step_cost is by default such that discounted steps without end, or to the horizon, add up to fail_cost; what arriving
-    at a failure costs is discounted as all costs are. Without a horizon that is discount * fail_cost.
+    In the tables: after a failure each remaining step costs step_cost, and arriving there costs fail_cost - L * step_cost. With a
+    discount, the default step_cost is such that discounted steps, to the horizon or without end, sum to fail_cost; the cost of
+    arriving at a failure is discounted like all costs. Without a horizon that is discount * fail_cost.
     """
     owner = "from_minigrid"
     if isinstance(env, MiniGridStates):
@@ -185,7 +185,7 @@ def from_minigrid(
 
 
 def checked_minigrid(owner: str, env: Any) -> Any:
-    """Check that something is an environment of MiniGrid; return it without its wrappers."""
+    """Check that an object is an environment of MiniGrid; return it without its wrappers."""
     kind = need("minigrid.minigrid_env", "worlds").MiniGridEnv
     inner = getattr(env, "unwrapped", None)
     if isinstance(env, type) or not isinstance(inner, kind) or hasattr(inner, "instrs"):
@@ -217,7 +217,7 @@ def tried(owner: str, inner: Any, action: Any) -> Situation | str:
 
 
 def copied(inner: Any) -> dict[str, Any]:
-    """Return a copy of all that a step may change. Things that never change, and the environment itself, are not copied."""
+    """Return a copy of all attributes that a step may change. Objects that never change, and the environment, are not copied."""
     same = {id(inner): inner, **{id(thing): thing for thing in inner.grid.grid if thing and thing.type in NEVER_CHANGE}}
     return deepcopy({name: value for name, value in vars(inner).items() if name not in NOT_COPIED}, same)
 
@@ -230,20 +230,20 @@ def restore(inner: Any, saved: dict[str, Any]) -> None:
 
 
 def situation(inner: Any) -> Situation:
-    """Return all that decides the future of a MiniGrid environment; things are sorted."""
+    """Return everything that determines the future of a MiniGrid environment, with sorted objects."""
     things: list[Any] = []
     for i, thing in enumerate(inner.grid.grid):
         if thing is not None and thing.type not in NEVER_CHANGE:
-            things += told(thing, (i % inner.grid.width, i // inner.grid.width))
+            things += described_objects(thing, (i % inner.grid.width, i // inner.grid.width))
     if inner.carrying is not None:
-        things += told(inner.carrying, None)
+        things += described_objects(inner.carrying, None)
     return (int(inner.agent_pos[0]), int(inner.agent_pos[1]), int(inner.agent_dir), tuple(sorted(things)))
 
 
-def told(thing: Any, place: tuple[int, int] | None) -> Iterator[tuple[Any, str]]:
-    """Yield what a thing is, and where or how it is; then the same for what it contains. place: None if it is carried.
+def described_objects(thing: Any, place: tuple[int, int] | None) -> Iterator[tuple[Any, str]]:
+    """Yield an object's name, and its position or state; then the same for its content. place: None if it is carried.
 
-    What it is: type, colour and where it lay in the beginning, since two things may look the same.
+    The name is type, colour and first position, since two objects may look the same.
     """
     if thing.type == "door":
         yield (("door", thing.color, place), "open" if thing.is_open else "locked" if thing.is_locked else "closed")
@@ -251,11 +251,11 @@ def told(thing: Any, place: tuple[int, int] | None) -> Iterator[tuple[Any, str]]
     origin = () if thing.init_pos is None else tuple(int(i) for i in thing.init_pos)
     yield ((thing.type, thing.color, origin), "carried" if place is None else f"at {place[0]} {place[1]}")
     if thing.contains is not None:
-        yield from ((what, f"in {thing.type}") for what, _ in told(thing.contains, place))
+        yield from ((what, f"in {thing.type}") for what, _ in described_objects(thing.contains, place))
 
 
 def labels_of(things: Sequence[Any]) -> list[str]:
-    """Return a short unique name for each thing: "key", or if there are several "red key" or "red key 2"."""
+    """Return a short unique name for each object: "key", or if there are several "red key" or "red key 2"."""
     kinds, colours = [what[0] for what in things], [what[:2] for what in things]
     result = []
     for i, (kind, colour) in enumerate(zip(kinds, colours, strict=True)):
@@ -265,9 +265,9 @@ def labels_of(things: Sequence[Any]) -> list[str]:
 
 
 def features(situations: Sequence[Situation]) -> tuple[list[str], list[list[str]]]:
-    """Return the names of the features of situations, and their values in each: x, y, facing, and how each thing is.
+    """Return the names of the features of situations, and their values in each: x, y, facing, and the state of each object.
 
-    A thing that is no longer there (a box that was opened) is "gone".
+    An object that no longer exists (a box that was opened) is "gone".
     """
     things = sorted({what for *_, there in situations for what, _ in there})
     rows = []

@@ -1,4 +1,4 @@
-"""A switching problem as a Gymnasium environment. Its action is the member of the team who gets control.
+"""A switching problem as a Gymnasium environment. Its action is the member of the team that gets control.
 
 Steps come from the tables of a TwoLayerMDP (`TableTeam`), or from another environment and actors in it (live.py: `LiveTeam`).
 """
@@ -60,14 +60,14 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see 
     mdp: a TwoLayerMDP, whose tables are followed. Or a Gymnasium environment with discrete actions; then give also the team that
     acts in it, anything that `run` takes, the task, as `task_for` makes one, and encode, as in `run`.
 
-    Action: which member of the team should get control. If a hand-over takes time, the action begins it; while a hand-over is under
-    way, the action has no effect. Observation: MultiDiscrete, the state and the agent in control. With time=True the time step
-    comes before them; the best policy depends on it. With raw=True it is a Dict instead: the "observation" of the environment as it
-    is, the "agent", and with time=True the "time".
+    Action: the member of the team that should get control. If a hand-over takes time, the action begins it; during a hand-over the
+    action has no effect. Observation: MultiDiscrete, the state and the agent in control. With time=True the time step precedes
+    them; the best policy depends on it. With raw=True it is a Dict instead: the "observation" of the environment, the "agent", and
+    with time=True the "time".
 
-    Reward: minus the cost of the step. `info`: who acted ("agent"), the action that was taken ("action"), and the costs: of the
-    environment, of control, of the hand-over, of arriving, and after an end what the rest of the steps cost. The episode terminates
-    after `horizon` steps, or where the problem has an end. It is truncated where the environment truncates it.
+    Reward: minus the cost of the step. `info`: the acting member ("agent"), its action ("action"), and the costs: of the
+    environment, of control, of the hand-over, of arriving, and after a terminal state of the remaining steps. The episode
+    terminates after `horizon` steps, or in a terminal state. It is truncated when the environment truncates it.
 
     render_mode: None or "rgb_array".
     """
@@ -110,7 +110,7 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see 
             times = {"time": gymnasium.spaces.Discrete(task.horizon)} if self.time else {}
             self.observation_space = gymnasium.spaces.Dict({**parts, **times})
         self.action_space = gymnasium.spaces.Discrete(len(task.members))
-        # (members, D): the agent who is in control next, given the member who should be and the agent who was before
+        # (members, D): the next agent in control, by the chosen member and the previous agent
         self._next = np.array([next_agent_towards(task.can_hand_over, member) for member in range(len(task.members))])
         self.t, self.state, self.agent, self.is_over = 0, 0, int(task.start_agent), True  # no step before the first reset
         self.path: list[tuple[int, int]] = []  # for each step the state and the member who acted in it, for pictures

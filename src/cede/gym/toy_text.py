@@ -12,7 +12,7 @@ from cede._base.arrays import Floats
 from cede.problem.model import Agent, Environment, Team, TwoLayerMDP
 
 Model = list[list[list[tuple[float, int, float, bool]]]]  # [s][a]: (probability, next state, reward, terminated), ...
-DONE = "done"  # name of the state that `from_toy_text` may add, in which an episode stays after it has terminated
+DONE = "done"  # name of the terminal state that `from_toy_text` may add
 
 
 def from_toy_text(
@@ -30,9 +30,9 @@ def from_toy_text(
     policies over the states of the environment, (S, A). horizon: the steps of an episode, or None; a time limit of the environment
     is ignored. switch_cost, start_agent, discount: as in `Team` and `TwoLayerMDP`.
 
-    Costs are minus the expected rewards. The states in which an episode terminates are the ends of the problem: nothing is charged
-    after them. If some state can be entered both by terminating and otherwise, a state "done" is added as the last one, and
-    terminated episodes end there. What agents do in it does not matter, and their policies get a row for it.
+    Costs are minus the expected rewards. The states in which an episode terminates are the terminal states of the problem: nothing
+    is charged after them. If some state can be entered both by terminating and otherwise, a terminal state "done" is added as the
+    last one. Policies get a row for it, which has no effect.
     """
     owner = "from_toy_text"
     table, start = checked_model(owner, env)
@@ -61,7 +61,7 @@ def from_toy_text(
 
 
 def states_before_the_end(table: Model, start: Floats) -> set[int]:
-    """Return the states in which an episode may begin or go on; start: (S,) probabilities of the first state."""
+    """Return the states in which an episode may begin or continue; start: (S,) probabilities of the first state."""
     reached = {int(s) for s in np.flatnonzero(start)}
     left = list(reached)
     while left:
@@ -111,7 +111,7 @@ def checked_outcome(owner: str, place: str, step: Any, n_states: int) -> tuple[f
 def without_rounding_errors(transition: sp.csr_array) -> sp.csr_array:
     """Return the matrix with each row divided by its sum if that differs from 1 by rounding only, as Gymnasium's thirds do.
 
-    Rows with other sums stay as they are; Environment will find them.
+    Rows with other sums stay as they are; Environment refuses them.
     """
     sums = np.asarray(transition.sum(axis=1))
     close = np.abs(sums - 1.0) < 1e-12

@@ -44,7 +44,7 @@ class Bounds:
     def of_episode(self, start: ArrayLike, start_agent: int | str = 0) -> tuple[float, float]:
         """Return the interval, (low, high), for the expected cost of a whole episode.
 
-        start: (S,) probabilities of the first state. start_agent: who is in control before the first step, index or name.
+        start: (S,) probabilities of the first state. start_agent: the agent in control before the first step, index or name.
         """
         low, high = (end[0] if end.ndim == 3 else end for end in (self.low, self.high))
         chances = check.probabilities("Bounds.of_episode", "start", start, (low.shape[0],), "(S,)")
@@ -53,9 +53,9 @@ class Bounds:
 
 
 def bounds(learner: Learner, policy: ArrayLike | Plan | None = None) -> Bounds:
-    """Return an interval for the true cost of a switching policy, from what a learner has seen.
+    """Return an interval for the true cost of a switching policy, from a learner's confidence sets.
 
-    learner: one with confidence sets of both layers (`ucrl2_mc`); it may have learned from a log of another controller. policy: a
+    learner: with confidence sets of both layers (`ucrl2_mc`); it may have learned from a log of another controller. policy: a
     switching policy, (L, S, D), or a Plan; by default the learner's plan.
     """
     owner = "bounds"

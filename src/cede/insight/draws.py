@@ -1,17 +1,17 @@
 """Tables and costs drawn from the counts of any learner, and what a policy costs under each draw.
 
-After one or two visits of a row nobody knows its outcomes. A prior that spreads its pseudo-counts evenly is no basis for an
-interval: it describes an agent that acts at random, and the sum over many rows looks as if it were known well. So the prior's
-pseudo-counts are unconstrained (the imprecise Dirichlet model, Walley 1996). A row with n visits is
+With one or two visits an even prior is not a valid basis for an interval: it describes an agent that acts at random, and makes the
+sum over many rows look well known. So the prior's pseudo-counts are unconstrained (the imprecise Dirichlet model, Walley 1996). A
+row with n visits is
 
     (1 - w) p + w q,    p ~ Dirichlet(counts),    w ~ Beta(prior, n),
 
 where q is the best outcome for the lower end of an interval, and the worst one for the upper end. A row without visits is all q.
 Learned costs are drawn in the same way, with q at either end of their range. For the mean q is left out, and a row without visits
-is drawn from all outcomes alike. What is declared or known stays so.
+is drawn uniformly. Declared structure and known tables are not drawn.
 
-The Bellman operator adds what a row leads to relative to its best outcome, so a row whose weights sum to less than its total has
-the rest on that outcome.
+The Bellman operator sums values relative to the best outcome of a row. So weights that sum to less than the row's total tell the
+operator that the missing mass is on the best outcome.
 """
 
 from dataclasses import dataclass, replace
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from cede.learners.learner import Learner
 
 ANYTHING = 2.0  # the width of a ball that holds every distribution
-NEXT_TO_NOTHING = 1e-300  # a width that moves no mass, but rows of agents that have one are added relative to the best action
-NO_PRIOR = LEAST_PRIOR  # pseudo-counts with which only what was seen is drawn
+NEXT_TO_NOTHING = 1e-300  # moves no mass, but makes the operator sum an agent's row relative to its best action
+NO_PRIOR = LEAST_PRIOR  # pseudo-counts with which only observed outcomes are drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class Doubt(NamedTuple):
 
 
 def free_parts(visits: Floats, prior: float, rng: np.random.Generator) -> Floats:
-    """Draw the unconstrained fraction of rows with so many visits, (n,): 1 without any."""
+    """Draw the unconstrained fraction of each row, (n,); 1 for rows without visits. visits: (n,)."""
     result: Floats = np.where(visits > 0.0, rng.beta(prior, np.maximum(visits, 1e-9)), 1.0)
     return result
 
@@ -76,10 +76,10 @@ def free_parts(visits: Floats, prior: float, rng: np.random.Generator) -> Floats
 def costs_of_draws(
     learner: "Learner", policies: list[Policy], prior: float, draws: int, seed: int, few: float = np.inf
 ) -> DrawnCosts:
-    """Return what each policy costs under each draw. All are evaluated under the same draws.
+    """Return the cost of each policy under each draw. All policies are evaluated under the same draws.
 
-    policies: (L, S, D) each, as kernels read them. few: rows with at least so many visits have no unconstrained fraction. For
-    averages it is the cost of a step in the long run, the same for all states.
+    policies: (L, S, D) each, as kernels read them. few: rows with at least this many visits have no unconstrained fraction. For
+    averages the cost is that of a step in the long run, the same for all states.
     """
     task, settings, state = sampling_form(learner, NO_PRIOR)
     live = WorkingLearner(task, settings, state, learner.shared_environment)
@@ -87,7 +87,7 @@ def costs_of_draws(
     put_radii(arrays.radii, Scale(), live.sizes, learner.episode, learner.environment_episodes)
     opposite_task = negated(task)
     opposite = ModelArrays(agents=arrays.agents.belief, environment=arrays.environment.belief, problem=problem_of(opposite_task))
-    if arrays.costs.least.size:  # they are written into arrays of its own
+    if arrays.costs.least.size:  # learned costs are written into it
         opposite.problem.env_cost = opposite.problem.env_cost.copy()
         opposite.problem.enter_cost = opposite.problem.enter_cost.copy()
     layers, costs = (arrays.agents, arrays.environment), np.empty((3, draws, len(policies), task.n_states))
@@ -129,9 +129,9 @@ def leave_free(layer: LayerArrays, rows: Ints, parts: Floats, width: float) -> N
 
 
 def cost_under(task: Task, model: ModelArrays, policy: Policy, value: Floats) -> Floats:
-    """Return what a policy costs from each state on, (S,), after the start agent, at least.
+    """Return the least cost of a policy from each state on, (S,), after the start agent.
 
-    For averages it is the cost of a step in the long run. value: (L + 1, S, D), written.
+    For averages it is that of a step in the long run. value: (L + 1, S, D), written.
     """
     value[...] = 0.0
     if task.horizon is None:

@@ -1,4 +1,4 @@
-"""The expected cost of a policy by what was counted, with an interval, and what it saves against another policy.
+"""Estimates the expected cost of a policy from counts, or the difference to another policy, with an interval.
 
 The result names the kind of its interval:
 
@@ -12,8 +12,8 @@ The result names the kind of its interval:
     confidence sets    the least and the most within sets that hold the truth with probability 1 - delta (`bounds`); 1 - 2 delta
                        if starts of episodes are counted: then there is a set around these, too
 
-Where episodes start is known or counted (starts.py). Counted starts are drawn in the same way. The part of them that is not known
-is at its best for the lower end, and at its worst for the upper end.
+The start distribution is known or counted (starts.py). Counted starts are drawn in the same way. Their unknown fraction is at its
+best for the lower end, and at its worst for the upper end.
 """
 
 from dataclasses import dataclass
@@ -44,28 +44,28 @@ from cede.steps.log import read_log
 
 DRAWS, PRIOR, LEVEL = "posterior draws", 1.0, 0.9
 SETS = "confidence sets"
-PLENTY = 30  # visits of a row from which on, in a difference, no part of it may be anything
+PLENTY = 30  # visits from which on, in a difference, a row has no unconstrained fraction
 WIDER = 1.1  # factor by which the interval of a difference is wider than that of the draws
-FEW, MANY = 10, 0.1  # visits of a row that are few, and the part of the steps from which on that is worth a warning
+FEW, MANY = 10, 0.1  # visits of a row that are few; fraction of steps in such rows from which on there is a warning
 Policies = ArrayLike | Plan | Mixture | str | int
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a policy is expected to cost, or how much more than another one, with an interval. `estimate` returns it."""
+    """The expected cost of a policy, or the difference to another one, with an interval. `estimate` returns it."""
 
-    mean: float  # of the draws; with sets, the cost if the frequencies seen are right
+    mean: float  # of the draws; with sets, the cost under the observed frequencies
     low: float
     high: float
     kind: str  # of the interval: "posterior draws" or "confidence sets"
-    level: float  # the part of the draws that the interval holds; with sets, the probability with which all of them hold
-    policy: str  # whose cost it is
-    against: str | None  # the policy whose cost is taken off; None: it is the cost itself
-    per: str  # what the cost is of: "episode", "step in the long run", or "run, discounted"
-    starts: str  # where episodes are taken to start
+    level: float  # the fraction of the draws in the interval; with sets, the probability with which all of them hold
+    policy: str  # its name
+    against: str | None  # name of the policy whose cost is subtracted; None: none
+    per: str  # unit of the cost: "episode", "step in the long run", or "run, discounted"
+    starts: str  # source of the start distribution
     draws: int | None  # how many; None with sets
-    prior: float | None  # pseudo-counts of a row that may be anything, at the ends of the interval; None with sets
-    warnings: tuple[str, ...] = ()  # what the reader should know, in sentences
+    prior: float | None  # unconstrained pseudo-counts of a row, for the ends of the interval; None with sets
+    warnings: tuple[str, ...] = ()  # sentences
 
     def __repr__(self) -> str:
         saves = self.against is not None and self.mean < 0
@@ -98,25 +98,28 @@ def estimate(
     prior: float | None = None,
     seed: int = 0,
 ) -> Estimate:
-    """Estimate what a policy costs per episode by what was seen, with an interval; or what it costs more than another policy.
+    """Estimate the cost of a policy per episode from counts, or the difference to another policy, with an interval.
 
-    learner: any; or a Task, with `log`: the steps of any past controller, as for `Learner.learn_from`. policy: "plan", the plan of
-    the learner (the default; with a log, the plan that is best if the frequencies in it are right); "own plan", the one that a
-    learner with a baseline would like to use (`Learner.own_plan`), while "plan" is the baseline as long as it keeps to that; the
-    name or index of an agent, who is then always in control; "baseline", that of the learner; a switching policy, (L, S, D), or a
-    Plan; or a Mixture. against: another policy; the result is then the difference, policy minus against, under the same draws:
-    below 0 it saves.
+    learner: any; or a Task, with `log`: the steps of any past controller, as for `Learner.learn_from`. policy: one of
 
-    start: (S,) probabilities of the first state. By default they follow from what was seen; `Estimate.starts` says how.
+    - "plan", the default: the plan of the learner; with a log, the best plan under its frequencies
+    - "own plan": the plan that a learner with a baseline would use without it (`Learner.own_plan`); its "plan" may be the baseline
+    - "baseline": that of the learner
+    - the name or index of an agent, which is then always in control
+    - a switching policy, (L, S, D), a Plan, or a Mixture
+
+    against: another policy. The result is then the difference, policy minus against, under the same draws: negative if it saves.
+
+    start: (S,) probabilities of the first state. By default they follow from the counts; `Estimate.starts` says how.
 
     interval: "sets" for the bounds of confidence sets, the default of learners whose sets hold the truth with probability 1 - delta
     (`ucrl2_mc`, not scaled, nothing forgotten; `Estimate.level` is 1 - 2 delta if starts are counted and not given); "draws" for
-    posterior draws, the default of all others. level: the part of the draws that the interval holds, 0.9 by default. prior:
-    pseudo-counts of each row that may be anything, at the ends; by default those of the learner, or 1. draws, seed: how many, and
-    of what.
+    posterior draws, the default of all others. level: the fraction of the draws in the interval, 0.9 by default. prior: number of
+    unconstrained pseudo-counts of each row, for the ends of the interval; by default that of the learner, or 1. draws: number of
+    draws. seed: of the draws.
 
-    Without a horizon it is the discounted cost of all that comes, or the cost of a step in the long run. Prices of limits do not
-    count: they are no costs.
+    Without a horizon it is the discounted cost of all future steps, or the cost of a step in the long run. Prices of limits are not
+    costs and do not count.
     """
     owner, first = "estimate", None
     if isinstance(learner, Task):
@@ -134,7 +137,7 @@ def estimate(
     if kind == "sets" and level is not None:
         check.fail(owner, "level", check.show(level), "left out with sets, whose level follows from delta")
     held = LEVEL if level is None else check.probability(owner, "level", level)
-    given = settings.prior or PRIOR if prior is None else checked_prior(owner, prior)
+    pseudo_counts = settings.prior or PRIOR if prior is None else checked_prior(owner, prior)
     number = check.integer(owner, "draws", draws, 2, 10**6)
     seed = check.integer(owner, "seed", seed, 0, MOST_SEED)
     parts = [named_policy(owner, "policy", learner, policy)]
@@ -148,7 +151,7 @@ def estimate(
     elif kind == "sets":
         ends = by_sets(owner, learner, parts, where)
     else:
-        ends = by_draws(learner, parts, where, held, given, number, seed)
+        ends = by_draws(learner, parts, where, held, pseudo_counts, number, seed)
     task = learner.task
     return Estimate(
         *ends,
@@ -159,7 +162,7 @@ def estimate(
         per="episode" if task.horizon is not None else "step in the long run" if task.discount is None else "run, discounted",
         starts=where.source,
         draws=None if kind == "sets" else number,
-        prior=None if kind == "sets" else given,
+        prior=None if kind == "sets" else pseudo_counts,
         warnings=warnings,
     )
 
@@ -178,36 +181,36 @@ class Named:
         return alike and all(np.array_equal(*pair) for pair in zip(self.policies, other.policies, strict=True))
 
 
-def named_policy(owner: str, place: str, learner: Learner, given: Any) -> Named:
+def named_policy(owner: str, place: str, learner: Learner, policy: Any) -> Named:
     """Return a policy as `estimate` takes it, after checks."""
     task, certain = learner.task, np.ones(1)
 
     def named(name: str, policy: Any) -> Named:
         return Named(name, (checked_switching_policy(owner, task, policy),), certain)
 
-    if given is None or (isinstance(given, str) and given not in task.agents):
-        if given in (None, "plan"):
+    if policy is None or (isinstance(policy, str) and policy not in task.agents):
+        if policy in (None, "plan"):
             return named("plan", learner.plan.policy)
-        if given == "own plan":
+        if policy == "own plan":
             return named("own plan", learner.own_plan.policy)
-        if given != "baseline":
+        if policy != "baseline":
             expected = f"'plan', 'own plan', 'baseline', an array, a Plan, a Mixture, or {check.one_of(task.agents)}"
-            check.fail(owner, place, check.show(given), expected)
+            check.fail(owner, place, check.show(policy), expected)
         if learner.settings.baseline is None:
             check.fail(owner, place, "'baseline'", f"one that there is: {learner.settings.name} has no baseline")
         return named("baseline", learner.settings.baseline.policy)
-    if isinstance(given, Mixture):
-        return Named("mixture", tuple(checked_switching_policy(owner, task, p) for p in given.policies), given.weights)
-    if isinstance(given, Plan):
-        return named("a plan", given.policy)
-    if check.ndim(given) == 0:
-        agent = task.agent_index(owner, place, given)
+    if isinstance(policy, Mixture):
+        return Named("mixture", tuple(checked_switching_policy(owner, task, p) for p in policy.policies), policy.weights)
+    if isinstance(policy, Plan):
+        return named("a plan", policy.policy)
+    if check.ndim(policy) == 0:
+        agent = task.agent_index(owner, place, policy)
         return named(f"{task.agents[agent]} alone", task.always(agent))
-    return named("a policy", given)
+    return named("a policy", policy)
 
 
 def from_log(owner: str, task: Task, log: Any) -> tuple[Learner, Starts | None]:
-    """Return a learner that has learned from a log, and where its episodes start, as far as their first steps are logged."""
+    """Return a learner that has learned from a log, and the starts of its episodes; None if no first steps are logged."""
     if log is None:
         check.fail(owner, "log", "missing", "given with a Task: the steps of some past controller")
     learner, episodes = Learner(task, CountsAlone()), read_log(owner, task, log)
@@ -228,7 +231,7 @@ def by_draws(learner: Learner, parts: list[Named], where: Starts, level: float, 
     sign = np.concatenate([part.weights * (1.0 if i == 0 else -1.0) for i, part in enumerate(parts)])
     few = np.inf if len(parts) == 1 else PLENTY
     costs = costs_of_draws(learner, policies, prior, draws, seed, few)
-    added, taken_off = (sign > 0)[:, None], (sign < 0)[:, None]  # the cost of a policy that is taken off is lowest at its highest
+    added, taken_off = (sign > 0)[:, None], (sign < 0)[:, None]  # a subtracted cost lowers the difference most at its highest
     best = added * costs.low + taken_off * costs.high
     worst = added * costs.high + taken_off * costs.low
     start, known, free = drawn_starts(learner.task, where, draws, seed, few)
@@ -247,8 +250,8 @@ def by_draws(learner: Learner, parts: list[Named], where: Starts, level: float, 
 
 
 def drawn_starts(task: Task, where: Starts, draws: int, seed: int, few: float) -> tuple[Floats, Floats, Floats]:
-    """Draw where episodes start: for the mean and for the ends, (draws, S) each, and the fraction that is unconstrained at the
-    ends, (draws,).
+    """Draw start distributions: for the mean and for the ends, (draws, S) each, and the unconstrained fraction at the ends,
+    (draws,).
     """
     guess = np.broadcast_to(where.chances, (draws, task.n_states))
     if where.seen is None:
@@ -281,7 +284,7 @@ def by_sets(owner: str, learner: Learner, parts: list[Named], where: Starts) -> 
 
 
 def expected_cost(task: Task, beliefs: tuple[Belief, Belief], policy: Policy, where: Starts) -> float:
-    """Return what a policy costs if the centres of beliefs are the truth; for averages, a step in the long run."""
+    """Return the cost of a policy under the centres of beliefs; for averages, that of a step in the long run."""
     if task.horizon is None and task.discount is None:
         return gain_under(task, *beliefs, policy)
     return float(where.chances @ value_under(task, *beliefs, policy)[0, :, task.start_agent])
@@ -293,7 +296,7 @@ def level_of_sets(learner: Learner, where: Starts) -> float:
 
 
 def least_from_starts(where: Starts, values: Floats, possible: NDArray[np.bool_], delta: float) -> float:
-    """Return the least mean of values, (S,), over where episodes may start. possible: (S,) states in which they can.
+    """Return the least mean of values, (S,), over all possible start distributions. possible: (S,) states that may be first.
 
     By Weissman et al. (2003) the frequencies of n starts in m states are, with probability 1 - delta, no more than
     sqrt(2 log(2^m / delta) / n) away in L1 distance. Half of that may move from the greatest value to the least.
@@ -307,7 +310,7 @@ def least_from_starts(where: Starts, values: Floats, possible: NDArray[np.bool_]
 
 
 def warnings_of(learner: Learner, parts: list[Named], where: Starts) -> tuple[str, ...]:
-    """Return sentences for the reader of an estimate: what was hardly seen, and what the interval leaves out."""
+    """Return warnings about an estimate: rows with few visits, trial episodes, unknown starts."""
     task, settings, warnings = learner.task, learner.settings, []
     known = {task.tables[table] for table in settings.knowledge.agents}
     for part in parts:
@@ -334,8 +337,9 @@ def warnings_of(learner: Learner, parts: list[Named], where: Starts) -> tuple[st
 
 
 def hardly_seen(learner: Learner, part: Named, where: Starts) -> float:
-    """Return the part of a policy's steps in which the agent's row or the environment's has fewer than FEW visits: the cost of an
-    episode if such a step costs 1, over its cost if each step does.
+    """Return the fraction of a policy's steps in which the agent's row or the environment's has fewer than FEW visits.
+
+    It is the cost of an episode in which only such steps cost 1, over its cost if each step costs 1.
     """
     task, settings = learner.task, learner.settings
     acted, followed = visits_by_place(learner)

@@ -1,8 +1,8 @@
 """Explains a choice of a learner: why this agent, in this state, at this time?
 
-For every agent that could take over: what the rest of the episode would cost if it did and the plan were followed afterwards. This
-is computed at best, by the frequencies seen, and at worst, as far as the learner's confidence sets allow. How the cost splits into
-environment, control and switching is found by the same recursion with the other costs set to 0.
+For every agent that can get control: the cost of the rest of the episode if it gets control now and the plan is followed
+afterwards. This cost is computed under the observed frequencies, and at best and at worst within the learner's confidence sets. The
+parts of environment, control and switching are computed by the same recursion with the other costs set to 0.
 """
 
 from collections.abc import Sequence
@@ -28,23 +28,23 @@ from cede.planning.passes import backup, negated, value_under
 from cede.problem.task import NOT_GIVEN, Task
 
 HOW = {None: "", "time": " at this time", "prev_agent": " after the same agent"}  # what a policy may vary with, in words
-ROUNDING = 1e-12  # relative to costs: what is closer together is equal
+ROUNDING = 1e-12  # relative to costs: smaller differences count as 0
 COSTS = {"environment": ("env_cost", "enter_cost"), "control": ("control_cost",), "switching": ("switch_cost",)}
 
 
 @dataclass(frozen=True)
 class Option:
-    """One agent that could take over, and what the rest of the episode would then cost."""
+    """An agent that can get control, and the cost of the rest of the episode if it does."""
 
     agent: str
     optimistic: float  # cost at best, within the learner's sets; without sets: plain
-    plain: float  # cost if the frequencies seen so far were the truth
+    plain: float  # cost under the observed frequencies
     pessimistic: float  # cost at worst, within the learner's sets; without sets: plain
-    parts: dict[str, float]  # what the plain cost consists of: environment, control, switching, and limits if there are any
-    visits: float  # how often the agent was seen acting in this state
-    width: float  # of the set around how it acts here: 0 is certainty, 2 or more excludes nothing
-    outcome_visits: float  # of the actions that it may take here, the one seen least often: how often
-    outcome_width: float  # of these actions, the greatest width of the set around what follows
+    parts: dict[str, float]  # of the plain cost: environment, control, switching, and limits if there are any
+    visits: float  # of the agent's row in this state
+    width: float  # of the agent's set in this state: 0 is certainty, 2 or more excludes nothing
+    outcome_visits: float  # fewest visits of an environment row, over the actions that it may take here
+    outcome_width: float  # greatest width of an environment set, over these actions
     index: int  # index of the agent in the task
 
 
@@ -58,7 +58,7 @@ class Explanation:
     state: int
     prev_agent: int
     chosen: int  # index of the agent in the task
-    options: tuple[Option, ...]  # those to whom control can be handed, in the order of the task
+    options: tuple[Option, ...]  # agents that can get control, in the order of the task
     bounded: bool  # whether the learner has confidence sets; if not, optimistic and pessimistic equal plain
     text: str
 
@@ -71,19 +71,19 @@ class Explanation:
         return next(option.agent for option in self.options if option.index == self.chosen)
 
     def draw(self, path: str | Path) -> Path:
-        """Draw what each option would cost, and what that consists of, and write the picture to a file. Return its path."""
+        """Draw the cost of each option and its parts, and write the picture to a file. Return its path."""
         return draw(self, path_to_write("draw", "path", path))
 
 
 def explain(learner: Learner, t: int | None = None, state: int | str = NOT_GIVEN, prev_agent: int | str = NOT_GIVEN) -> Explanation:
-    """Explain whom a learner puts in control: the cost of every option, and one sentence in words.
+    """Explain a choice of a learner: the cost of every option, and one sentence.
 
-    learner: any but UCRL2. t: the time step; left out where there is no horizon. state: index or name. prev_agent: who was in
-    control before, index or name.
+    learner: any but UCRL2. t: the time step; left out without a horizon. state: index or name. prev_agent: the agent in control
+    before, index or name.
 
-    For every agent that could take over, the result has the optimistic, plain and pessimistic cost of the rest of the episode, how
-    often it was seen here, and how sure the learner is. With a discount it is the discounted cost of all that comes. For averages
-    it is relative to a run that begins in state 0, and only what was seen counts: sets bound the cost of a step, not this.
+    For every agent that can get control, the result has the optimistic, plain and pessimistic cost of the rest of the episode,
+    visits, and widths. With a discount it is the discounted cost of all future steps. For averages it is relative to a run that
+    begins in state 0, and all three are plain: confidence sets bound the cost of a step, not this difference.
     """
     owner = "explain"
     check.instance(owner, "learner", learner, Learner)
@@ -122,7 +122,7 @@ def explain(learner: Learner, t: int | None = None, state: int | str = NOT_GIVEN
         split = {part: of_agents[i] for part, of_agents in parts.items()}
         rows = seen_here(learner, sets, now, state, prev, agent)
         options.append(Option(task.agents[agent], low[i], plain[i], high[i], split, *rows, agent))
-    certain = bounded and not learner.settings.is_scaled  # what scaled sets allow is no interval that one could rely on
+    certain = bounded and not learner.settings.is_scaled  # scaled sets give no valid interval
     text = in_words(learner, options, candidates, chosen, state, prev, certain)
     worth = task.layout.factor**-now if task.weighs_steps else 1.0  # prices count every step alike, costs do not
     whole = check.printable(baseline_note(learner) + text + price_note(learner.prices, worth))  # names are data
@@ -139,14 +139,15 @@ def costs_ahead(
     agents: Sequence[int],
     prices: Floats | None = None,
 ) -> list[float]:
-    """Return the cost from a state on, after prev, if each of some agents takes over at time t and a plan is followed afterwards.
+    """Return the cost from a state on, after prev, if an agent gets control at time t and a plan is followed afterwards, for each
+    of some agents.
 
-    It is the least within sets of tables. task, prices: what counts as cost.
+    It is the least within sets of tables. task, prices: the costs.
     """
     if prices is not None and task.horizon is None:
         task, prices = replace(task, control_cost=task.control_cost + prices), None
     gain = 0.0
-    if task.horizon is None and task.discount is None:  # of what was seen: no sets
+    if task.horizon is None and task.discount is None:  # under frequencies: no sets
         chain = chain_of(task, *sets, plan)
         solution = chain_value(chain.matrix, chain.cost, 1.0)
         value, gain = solution.relative.reshape(plan.shape), float(solution.level[state * task.n_agents + prev])
@@ -161,7 +162,7 @@ def costs_ahead(
 
 
 def baseline_note(learner: Learner) -> str:
-    """Return the sentence that says that the learner keeps to its baseline in this episode; empty if it does not."""
+    """Return a sentence if the learner keeps to its baseline in this episode; else an empty text."""
     baseline = learner.settings.baseline
     if baseline is None or not is_kept_to(learner.state.record):
         return ""
@@ -169,7 +170,7 @@ def baseline_note(learner: Learner) -> str:
 
 
 def price_note(prices: dict[str, float], worth: float) -> str:
-    """Return the sentence that says what limits add to the costs of members; empty if they add nothing. worth: of a price now."""
+    """Return a sentence with the prices of limits, by member; empty if they are 0. worth: factor of a price now."""
     changes = [
         f"a step of {name} counts {figure(abs(price) * worth, digits=2)} {'more' if price > 0 else 'less'}"
         for name, price in prices.items()
@@ -181,9 +182,9 @@ def price_note(prices: dict[str, float], worth: float) -> str:
 def seen_here(
     learner: Learner, sets: tuple[Belief, Belief], t: int, state: int, prev: int, agent: int
 ) -> tuple[float, float, float, float]:
-    """Return what is known of an agent in a state: visits and width of its own row, and of the environment's rows that it may need.
+    """Return visits and width of an agent's row in a state, and fewest visits and greatest width of environment rows.
 
-    Of the environment's rows, one for each action that the agent may take, it is the fewest visits and the greatest width.
+    There is one such environment row for each action that the agent may take.
     """
     task, (acted, followed) = learner.task, visits_by_place(learner)
     slot = int(task.layout.slot[agent]) + {None: 0, "time": t, "prev_agent": prev}[(task.varies_with or ())[agent]]
@@ -201,9 +202,9 @@ def seen_here(
 def in_words(
     learner: Learner, options: Sequence[Option], candidates: Sequence[int], chosen: int, state: int, prev: int, bounded: bool
 ) -> str:
-    """Return one sentence: what the choice is expected to save against the agent that was in control before, or the next best one.
+    """Return a sentence with the expected saving against the previous agent, or against the next best one.
 
-    options, candidates: the options, and the agent of each. bounded: whether confidence sets bound what is said.
+    options, candidates: the options, and the agent of each. bounded: whether confidence sets bound the saving.
     """
     task, place = learner.task, candidates.index(chosen)
     mine, name, stays = options[place], task.members[task.layout.aim[chosen]], not is_hand_over(task.layout.aim, prev, chosen)
@@ -236,7 +237,7 @@ def in_words(
 
 
 def seen_in_words(learner: Learner, agent: int, visits: float) -> str:
-    """Return the sentence that says how often the member who acts was seen here."""
+    """Return a sentence with the visits of the acting member in this state."""
     task, settings, table = learner.task, learner.settings, int(learner.task.table[agent])
     declared = {} if settings.structure is None else settings.structure.agents
     where = f"here{HOW[task.table_varies[table]]}"
@@ -246,7 +247,7 @@ def seen_in_words(learner: Learner, agent: int, visits: float) -> str:
 
 
 def times(visits: float) -> str:
-    """Return how often something was seen, in words; counts may have faded."""
+    """Return a number of visits in words; it may have faded."""
     return "once" if visits == 1 else "less than once" if visits < 1 else f"{visits:,.0f} times"
 
 

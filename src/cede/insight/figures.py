@@ -1,16 +1,16 @@
-"""Numbers for people: as many digits as matter beside what is at stake, and never a 0 that is none."""
+"""Numbers as text: rounded to the relevant digits; a nonzero number is never shown as 0."""
 
 from math import floor, log10
 
 DIGITS = 3
-MOST_PLACES = 6  # behind the point; what is smaller is written with an exponent
+MOST_PLACES = 6  # behind the point; smaller numbers have an exponent
 
 
 def figure(value: float, stake: float = 0.0, digits: int = DIGITS) -> str:
-    """Return a number as text with so many significant digits, of the number itself or of what is at stake if that is larger.
+    """Return a number as text, with a number of significant digits of itself or of `stake` if that is larger.
 
-    stake: the size of the amounts that it is compared with; digits that are small beside them are left out. What is not 0 but would
-    be shown as 0 is "less than 0.001" or "more than -0.001".
+    stake: the size of the numbers that it is compared with. A nonzero number that would be shown as 0 is "less than 0.001" or "more
+    than -0.001".
     """
     size = max(abs(value), abs(stake))
     return "0" if size == 0.0 else rounded(value, digits - 1 - floor(log10(size)), digits)
@@ -26,7 +26,7 @@ def interval(mean: float, low: float, high: float) -> tuple[str, str, str]:
 
 
 def rounded(value: float, places: int, digits: int = DIGITS) -> str:
-    """Return a number with so many places behind the point, without zeros at the end that say nothing."""
+    """Return a number as text with `places` decimal places, without meaningless zeros at the end."""
     places = max(0, places)
     text = f"{value:,.{places}f}" if places <= MOST_PLACES else f"{value:.{digits}g}"
     if value != 0.0 and float(text.replace(",", "")) == 0.0:

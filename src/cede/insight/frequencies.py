@@ -1,4 +1,4 @@
-"""What was seen, taken for the truth: frequencies as beliefs of width 0, and the plan that is best if they are right."""
+"""Observed frequencies as beliefs of width 0, and the best plan under them."""
 
 from dataclasses import dataclass
 
@@ -28,10 +28,10 @@ class CountsAlone(Settings):
 
 
 def mean_plan(learner: Learner) -> Plan:
-    """Return the plan that is best if the frequencies seen so far are the truth; what was never seen counts as uniform.
+    """Return the best plan under the observed frequencies; rows without visits count as uniform.
 
-    It does not explore, so it is what to deploy where nothing more is to be learned. The plan of a learner itself does: that of
-    posterior sampling, for one, is the best for a table that was drawn, and changes with every draw. Prices of limits count.
+    It does not explore: deploy it where learning has ended. The plan of a learner explores: with posterior sampling, for example,
+    it is the best plan for a random table. Prices of limits count.
 
     learner: any but UCRL2, which has no frequencies of agents and environment.
     """
@@ -45,9 +45,9 @@ def mean_plan(learner: Learner) -> Plan:
 
 
 def frequencies(learner: Learner) -> tuple[Belief, Belief]:
-    """Return the frequencies that the learner has seen, as beliefs of width 0, of the agents and of the environment.
+    """Return the observed frequencies of the agents and of the environment, as beliefs of width 0.
 
-    Of UCRL2 it is what it believes itself, of which the centres are frequencies: its agents take their own action for certain.
+    For UCRL2 it returns the learner's beliefs, whose centres are frequencies: its agents take their own action with certainty.
     """
     if learner.settings.flat:
         return learner.beliefs
@@ -57,5 +57,5 @@ def frequencies(learner: Learner) -> tuple[Belief, Belief]:
 
 
 def prices_in_force(learner: Learner) -> Floats | None:
-    """Return what limits add to a step of each agent, (D,); None if the learner has no limits."""
+    """Return the prices of limits per step of each agent, (D,); None if the learner has no limits."""
     return prices_of_steps(learner.task, learner._working.arrays) if learner.prices else None

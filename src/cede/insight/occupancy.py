@@ -1,8 +1,8 @@
-"""How often each situation comes up under a policy: the recursion of Theorem 1 forwards, from where episodes start.
+"""Expected visits of each state and previous agent under a policy: the recursion of Theorem 1 forwards, from the first state on.
 
     x_0(s, d) = start(s) [d = start agent],    x_{t+1}(s', d') = sum_{s, d, a} x_t(s, d) [pi_t(s, d) = d'] p_d'(a | s) p(s' | s, a)
 
-Nobody is in control where an episode has ended. Without a horizon it is a linear system, which is solved.
+Terminal states have no visits. Without a horizon a linear system is solved.
 """
 
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ class Tables:
 
     actions: Floats  # (slots, S, A)
     row: Ints  # (P * S, A) the row of each place
-    rows: sp.csr_array  # (rows, S) distributions; a row that was never seen is empty
-    unseen: Floats  # (rows,) 1 where a row was never seen: it counts as uniform
+    rows: sp.csr_array  # (rows, S) distributions; a row without visits is empty
+    unseen: Floats  # (rows,) 1 for rows without visits, which count as uniform
 
     @classmethod
     def of(cls, agents: Belief, environment: Belief) -> "Tables":
@@ -38,10 +38,10 @@ class Tables:
 
 
 def occupancy(task: Task, agents: Belief, environment: Belief, policy: Policy, start: Floats) -> Floats:
-    """Return how often each situation comes up in an episode if the centres of beliefs are the truth, (L, S, D).
+    """Return the expected visits of each time, state and previous agent in an episode, under the centres of beliefs, (L, S, D).
 
     policy: (L, S, D) as kernels read it. start: (S,) probabilities of the first state. Without horizon the result is (1, S, D):
-    with a discount, how often, each step counted less by the discount; for averages the part of all steps in the long run.
+    discounted visits, or for averages the fraction of all steps in the long run.
     """
     tables = Tables.of(agents, environment)
     now = np.zeros((task.n_states, task.n_agents))
@@ -62,13 +62,13 @@ def occupancy(task: Task, agents: Belief, environment: Belief, policy: Policy, s
 
 
 def discounted_visits(matrix: sp.csr_array, start: Floats, discount: float) -> Floats:
-    """Return how often each state of a chain comes up, each step counted less by the discount, (n,): x = start + discount x P."""
+    """Return the discounted visits of each state of a chain, (n,): x = start + discount x P."""
     system = sp.eye_array(matrix.shape[0]) - discount * matrix
     return np.maximum(solved(system.T, start[:, None])[:, 0], 0.0)
 
 
 def long_run_visits(matrix: sp.csr_array, start: Floats) -> Floats:
-    """Return the part of all steps, in the long run, in which each state of a chain comes up, (n,)."""
+    """Return the fraction of all steps, in the long run, in each state of a chain, (n,)."""
     result, classes = np.zeros(matrix.shape[0]), recurrent_classes(matrix)
     others = np.setdiff1d(np.arange(matrix.shape[0]), np.concatenate(classes))
     passed = discounted_visits(matrix[others][:, others], start[others], 1.0) if len(others) else np.zeros(0)
@@ -81,7 +81,7 @@ def long_run_visits(matrix: sp.csr_array, start: Floats) -> Floats:
 
 
 def after_step(task: Task, tables: Tables, policy: Policy, now: Floats, t: int) -> Floats:
-    """Return how likely each state and previous agent are after a step, (S, D). now: the same before. policy: (S, D)."""
+    """Return the probability of each state and previous agent after a step, (S, D). now: the same before. policy: (S, D)."""
     n_states, n_agents = now.shape
     block = 0 if task.periods is None else int(task.periods[t]) * n_states
     place, result = tables.row[block : block + n_states].ravel(), np.zeros_like(now)

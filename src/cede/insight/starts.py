@@ -1,13 +1,13 @@
-"""Where episodes start, as far as a learner can tell.
+"""The start distribution of episodes, from an argument, settings or counts.
 
-With a horizon a learner counts starts. Counts without them (files of older versions, `Counts` made by hand) only bound them: a step
-that leaves a state without an arrival there is a start. With N(s, s') the steps from s to s' in K episodes, and w the distribution
-of the states in which episodes reach the horizon,
+With a horizon a learner counts starts. Counts without starts (files of older versions, `Counts` made by hand) only bound them: a
+step that leaves a state without an arrival there is a start. With N(s, s') the steps from s to s' in K episodes, and w the
+distribution of the states in which episodes reach the horizon,
 
     start(s) = (sum_s' N(s, s') - sum_s' N(s', s)) / K + w(s),    w >= 0, start >= 0.
 
-So at least max(0, (sum_s' N(s, s') - sum_s' N(s', s)) / K) of the episodes started in s. The rest may be anywhere, and intervals
-allow for that. If all episodes end in terminal states there is no rest.
+So at least the fraction max(0, (sum_s' N(s, s') - sum_s' N(s', s)) / K) of the episodes started in s. The rest is unknown, and
+intervals allow for that. If all episodes end in terminal states there is no rest.
 """
 
 from dataclasses import dataclass
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Starts:
-    """Where episodes start. `starts_of` returns it."""
+    """The start distribution of episodes. `starts_of` returns it."""
 
-    chances: Floats  # (S,) probabilities of the first state; a guess for those that may be anywhere
-    source: str  # where this is known from, in words
-    seen: float | None  # how many starts it rests on; None: it is given, not counted
-    anywhere: float = 0.0  # the part of the starts of which nothing is known
-    surely: Floats | None = None  # (S,) the other part, which is known, of sum 1 - anywhere; None: `chances`
+    chances: Floats  # (S,) probabilities of the first state; guessed for unknown starts
+    source: str  # in words
+    seen: float | None  # number of counted starts; None: it is given
+    anywhere: float = 0.0  # the unknown fraction of the starts
+    surely: Floats | None = None  # (S,) the known part, of sum 1 - anywhere; None: all of `chances`
 
     @property
     def known(self) -> Floats:
-        """Return the part that is known, (S,), of sum 1 - anywhere."""
+        """Return the known part, (S,), of sum 1 - anywhere."""
         return self.chances * (1.0 - self.anywhere) if self.surely is None else self.surely
 
 
 def starts_of(owner: str, learner: "Learner", start: Any = None) -> Starts:
-    """Return where episodes start: as given, as the learner was told, or as far as it follows from its counts.
+    """Return the start distribution: from the argument, the settings, or the counts.
 
-    owner: who is named in errors. start: (S,) probabilities of the first state, or None.
+    owner: the caller, for errors. start: (S,) probabilities of the first state, or None.
     """
     task, settings = learner.task, learner.settings
     if start is not None:
@@ -56,7 +56,7 @@ def starts_of(owner: str, learner: "Learner", start: Any = None) -> Starts:
 
 
 def counted_starts(learner: "Learner") -> Starts:
-    """Return where episodes start by the counts of a learner; see the top of this file."""
+    """Return the start distribution by the counts of a learner; see the top of this file."""
     task, counts, visits = learner.task, learner.counts.starts, state_visits(learner)
     number = float(counts.sum())
     if number > 0:
@@ -66,7 +66,7 @@ def counted_starts(learner: "Learner") -> Starts:
     if task.horizon is None and not task.terminal and visits is not None:
         return Starts(visits / visits.sum(), "as visited: from a step on that is picked at random", None)
     left = None if learner.settings.outcomes is not None else least_starts(learner)
-    if left is not None and task.horizon is None:  # a run goes on until it ends, and all that began have ended but the last
+    if left is not None and task.horizon is None:  # all runs but the last have ended
         return Starts(normalised(left), "as counted in runs that ended", float(left.sum()))
     fades = learner.settings.forgetting.environment is not None
     known = [] if left is None or fades else [(left, learner.environment_episodes)]
@@ -76,7 +76,7 @@ def counted_starts(learner: "Learner") -> Starts:
 
 
 def bounded(learner: "Learner", least: Floats, episodes: float, why: str) -> Starts:
-    """Return where episodes start if of so many at least `least`, (S,), are known to have started in each state."""
+    """Return the start distribution if at least `least`, (S,), of the episodes started in each state. why: it is not counted."""
     task, visits = learner.task, state_visits(learner)
     surely = least / max(episodes, float(least.sum()), 1.0)
     anywhere = max(0.0, 1.0 - float(surely.sum()))
@@ -88,15 +88,15 @@ def bounded(learner: "Learner", least: Floats, episodes: float, why: str) -> Sta
 
 
 def least_starts(learner: "Learner") -> Floats:
-    """Return how many episodes at least started in each state, (S,): steps that began there minus steps that led there."""
+    """Return a lower bound on the episodes that started in each state, (S,): departures minus arrivals."""
     steps = sp.coo_array(learner.counts.environment)
     arrived = np.bincount(steps.coords[1], weights=steps.data, minlength=learner.task.n_states)
     return np.where(learner.task.is_terminal, 0.0, np.maximum(departures(learner) - arrived, 0.0))
 
 
 def first_steps(learner: "Learner") -> Floats:
-    """Return how often each state was the first, (S,), as far as first steps are counted apart: for agents that vary with time and
-    have no declared structure.
+    """Return how often each state was the first, (S,), for agents whose first steps are counted separately: those that vary with
+    time and have no declared structure.
     """
     task, structure = learner.task, learner.settings.structure
     declared = {} if structure is None else structure.agents
@@ -109,7 +109,7 @@ def first_steps(learner: "Learner") -> Floats:
 
 
 def normalised(weights: Floats) -> Floats:
-    """Return weights, (n,), as probabilities; all alike if they are all 0."""
+    """Return weights, (n,), as probabilities; uniform if all are 0."""
     total = float(weights.sum())
     result: Floats = weights / total if total > 0 else np.full(len(weights), 1.0 / len(weights))
     return result

@@ -1,4 +1,4 @@
-"""A summary of what a learner knows: who is in control where, how often each agent was, what it costs, where belief is wide."""
+"""Summary of a learner: control by state, steps of each agent, expected costs, and rows with wide confidence sets."""
 
 import re
 from collections.abc import Callable
@@ -24,10 +24,10 @@ from cede.insight.visits import state_visits, visits_by_place
 from cede.learners.learner import Learner
 from cede.planning.passes import value_under
 
-MOST_GROUPS = 40  # with more groups by default, all states are shown as one
+MOST_GROUPS = 40  # with more default groups, all states are one group
 FEW_STATES = 12  # with so few states, each is shown by itself
-RARE = 1e-3  # steps in an episode: where the plan leads less often, it is not drawn who acts
-GUESSED = 0.01  # part of the steps planned from which on a guess is worth a warning
+RARE = 1e-3  # steps in an episode: groups with fewer planned steps are drawn without agents
+GUESSED = 0.01  # fraction of planned steps without data from which on there is a warning
 ROUNDING = 1e-9
 Rows = list[tuple[str, ...]]
 Table = tuple[str, tuple[str, ...], Rows]  # title, columns, rows
@@ -39,22 +39,22 @@ class StateGroup:
 
     name: str
     states: int
-    visits: float | None  # real steps that were seen in them; None: the learner counts cases, which several groups may share
-    steps: float  # steps in them that the plan leads to in an episode; for averages, the part of all steps
-    shares: tuple[float, ...] | None  # (members,) part of these steps in which each acts; None: the plan never leads here
-    expected: float | None  # mean cost of an episode that starts here, by what was seen; None: for averages, and for UCRL2
-    cost: tuple[float, float] | None  # the least and the most that it can be; None: there are no sets that guarantee it
-    ends: bool = False  # whether episodes end in all of these states, so that nobody acts in them
-    ended: float | None = None  # part of the episodes seen that ended in these states; None: not known
+    visits: float | None  # counted steps in them; None: the learner counts cases, which several groups may share
+    steps: float  # planned steps in them per episode; for averages, the fraction of all steps
+    shares: tuple[float, ...] | None  # (members,) fraction of these steps in which each acts; None: the plan never leads here
+    expected: float | None  # mean cost of an episode that starts here, by frequencies; None: for averages, and for UCRL2
+    cost: tuple[float, float] | None  # bounds of that cost; None: no confidence sets guarantee any
+    ends: bool = False  # whether all of these states are terminal
+    ended: float | None = None  # fraction of the episodes that ended in these states; None: not known
 
     @property
     def is_met(self) -> bool:
-        """Return whether the plan leads here, and whether somebody has been here, as far as that is known."""
+        """Return whether the plan leads here, and whether these states were visited, if that is known."""
         return self.shares is not None and self.steps >= RARE and self.visits != 0
 
     @property
     def how_often(self) -> str:
-        """Return how often the plan leads here, in words; where episodes end, how many did."""
+        """Return how often the plan leads here, in words; for terminal states, how many episodes ended here."""
         if self.ends:
             return "episodes end" if self.ended is None else f"{self.ended:.0%} of episodes ended"
         return "never met" if self.visits == 0 else figure(self.steps, 0.1)
@@ -71,31 +71,31 @@ class StateGroup:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a learner knows, for `cede show` and pictures. `summarise` returns it."""
+    """Summary of a learner, for `cede show` and pictures. `summarise` returns it."""
 
     settings: dict[str, Any]
     episodes: int
     agents: tuple[str, ...]
-    control: tuple[float, ...]  # (members,) steps in which each was seen acting; if the learner forgets, what it remembers of them
-    planned: tuple[float, ...]  # (members,) part of the steps in which each acts if the plan is followed, by what was seen
-    starts: str  # where episodes are taken to start, in words
+    control: tuple[float, ...]  # (members,) counted steps in which each acted, without forgotten steps
+    planned: tuple[float, ...]  # (members,) fraction of the planned steps in which each acts, by frequencies
+    starts: str  # source of the start distribution, in words
     groups: tuple[StateGroup, ...]
-    widest: tuple[WideRow, ...]  # rows with wide sets, first what could change most in the cost
+    widest: tuple[WideRow, ...]  # rows with wide sets, the greatest possible effect on the cost first
     warnings: tuple[str, ...] = ()  # see `Learner.warnings`
     unit: str = "episodes"  # what `episodes` counts: steps where there is no horizon
     steps_of: str = "steps per episode"  # what `StateGroup.steps` is
     cost_of: str = "cost of an episode from here"  # what `StateGroup.expected` and `StateGroup.cost` are
-    remembered: bool = False  # whether `control` is only what a learner that forgets has kept
-    ended: tuple[tuple[str, float], ...] = ()  # by terminal state, the part of the episodes seen that ended there; empty: not known
+    remembered: bool = False  # whether the learner forgets, so that `control` lacks steps
+    ended: tuple[tuple[str, float], ...] = ()  # by terminal state, the fraction of the episodes that ended there; empty: not known
 
     def __repr__(self) -> str:
         def parts() -> tuple[str | None, ...]:
             total = max(sum(self.control), 1e-300)
             held = [f"{name} {steps / total:.0%}" for name, steps in zip(self.agents, self.control, strict=True)]
             warned = plural(len(self.warnings), "warning") if self.warnings else None
-            told = check.printable(self.settings.get("learner", ""))[:60]
+            name = check.printable(self.settings.get("learner", ""))[:60]
             control = f"{'remembered of control' if self.remembered else 'control'}: {listed(held)}"
-            return told, f"{self.episodes:,} {self.unit}", plural(len(self.groups), "group"), control, warned
+            return name, f"{self.episodes:,} {self.unit}", plural(len(self.groups), "group"), control, warned
 
         return short_repr(self, parts)
 
@@ -106,7 +106,7 @@ class Summary:
         return "\n\n".join([*tables, "\n".join(check.printable(line) for line in notes)])
 
     def endings(self) -> list[str]:
-        """Return a line that says how the episodes that were seen ended, or none if that is not known."""
+        """Return a line with the fractions of episodes that ended in each terminal state; none if not known."""
         if not self.ended:
             return []
         parts = [f"{name} {part:.0%}" for name, part in self.ended]
@@ -114,7 +114,7 @@ class Summary:
         return [f"how episodes ended: {', '.join(parts)}" + (f", by the horizon {rest:.0%}" if rest > ROUNDING else "")]
 
     def tables(self) -> list[Table]:
-        """Return what it says as tables: title, columns, rows of texts."""
+        """Return its content as tables: title, columns, rows of texts."""
         total = max(sum(self.control), 1e-300)
         held = zip(self.agents, self.control, self.planned, strict=True)
         control: Rows = [(name, f"{n:,.0f}", f"{n / total:.0%}", f"{plan:.0%}") for name, n, plan in held]
@@ -132,7 +132,7 @@ class Summary:
         return tables
 
     def draw(self, path: str | Path) -> Path:
-        """Draw who is in control where, and write the picture to a file. Return its path."""
+        """Draw control by state, and write the picture to a file. Return its path."""
         return draw(self, path_to_write("draw", "path", path))
 
 
@@ -147,16 +147,15 @@ def text_table(title: str, columns: tuple[str, ...], rows: Rows) -> str:
 
 
 def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None, start: ArrayLike | None = None) -> Summary:
-    """Summarise what a learner knows.
+    """Summarise a learner: control by state, steps of each agent, expected costs, and rows with wide confidence sets.
 
-    Who is in control where counts by how often each situation comes up if the plan is followed and the frequencies seen are right,
-    from where episodes start.
+    Control is weighted by how often the plan visits each state and previous agent under the observed frequencies.
 
     by: how states are grouped. A function of their names returns the name of the group. A regular expression is searched for in
     them; its match (its first group, if it has one) is the name. By default each state is by itself if there are at most 12; else
     the text before the first colon or comma is the name.
 
-    start: (S,) probabilities of the first state. By default they follow from what was seen; `Summary.starts` says how.
+    start: (S,) probabilities of the first state. By default they follow from the counts; `Summary.starts` says how.
     """
     check.instance("summarise", "learner", learner, Learner)
     task = learner.task
@@ -201,9 +200,9 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None,
 
 
 def guesses(learner: Learner, policy: Policy, met: Floats, names: list[str]) -> list[str]:
-    """Return a warning about planned steps whose agent was never seen acting there; none if they are few.
+    """Return a warning about planned steps of agents in states where they have no data; none if such steps are few.
 
-    policy, met: (L, S, D), who is in control and how often that comes up.
+    policy: (L, S, D). met: (L, S, D), expected visits under the plan.
     """
     task, settings = learner.task, learner.settings
     if settings.flat or learner.episode == 1:
@@ -224,8 +223,8 @@ def guesses(learner: Learner, policy: Policy, met: Floats, names: list[str]) -> 
 
 
 def ends_seen(learner: Learner) -> Floats | None:
-    """Return the part of the episodes that ended in each state, (S,); None where that is not counted: without terminal states or a
-    horizon, where counts fade, and with declared outcomes.
+    """Return the fraction of the episodes that ended in each state, (S,). None if that is not counted: without terminal states or a
+    horizon, if counts fade, and with declared outcomes.
     """
     task, settings, episodes = learner.task, learner.settings, learner.environment_episodes
     if (
@@ -244,7 +243,7 @@ def ends_seen(learner: Learner) -> Floats | None:
 def costs_from_here(learner: Learner) -> tuple[Floats | None, Floats | None, Floats | None]:
     """Return the cost of an episode of the plan from each state on, (S,), after the start agent: expected, at least and at most.
 
-    None where it is not known: the bounds without sets that guarantee them, the expected cost for UCRL2 and for averages.
+    Bounds are None without sets that guarantee them; the expected cost is None for UCRL2 and for averages.
     """
     task, settings = learner.task, learner.settings
     expected = low = high = None
@@ -298,7 +297,7 @@ def draw(summary: Summary, path: Path) -> Path:
         for g in groups
     ]
     for text, hatch in (("episodes end", "..."), ("never met", "xxx"), ("hardly ever, by the plan", "///")):
-        places = [i for i, one in enumerate(why) if one == text]
+        places = [i for i, reason in enumerate(why) if reason == text]
         if places:
             axes.barh(places, 1.0, color="white", edgecolor="#BBBBBB", hatch=hatch, height=0.7, linewidth=0, label=text)
     axes.set_yticks(range(len(shares)), shown, fontsize=8)

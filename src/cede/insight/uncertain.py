@@ -1,4 +1,4 @@
-"""Where belief is still wide, and matters: rows of the beliefs, ranked by what they could change in the cost of an episode."""
+"""Rows with wide confidence sets, ranked by their possible effect on the cost of an episode."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cede.learners.learner import Learner
 
 MOST_ROWS = 8  # that are listed
-LITTLE = 0.02  # of what the first row could change: rows that could change less are not listed
+LITTLE = 0.02  # rows with less than this fraction of the first row's effect are not listed
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,16 @@ class WideRow:
     place: str
     visits: float
     width: float
-    matters: float  # what it could change in the cost of an episode (without horizon: as `Summary.cost_of` says), see `stakes`
+    matters: float  # possible effect on the cost of an episode (without horizon: see `Summary.cost_of`), see `stakes`
 
 
 def stakes(learner: "Learner", policy: Policy, met: Floats) -> tuple[Floats, Floats]:
-    """Return what each place could change in the cost of an episode: (slots, S) of the agents, (P * S, A) of the environment.
+    """Return the possible effect of each place on the cost of an episode: (slots, S) of the agents, (P * S, A) of the environment.
 
-    It is a product, summed over time steps: how often the plan leads there; how much probability may be misplaced (half the width,
-    at most 1, and 1 without visits); and how much the cost of what follows differs, between the actions of an agent or between next
-    states of the environment. An agent counts wherever control could be handed to it, less what that costs more than the agent of
-    the plan. policy, met: (L, S, D), who is in control and how often that comes up.
+    It is a product, summed over time steps: expected visits under the plan; the probability that may be misplaced (half the width,
+    at most 1, and 1 without visits); and the range of the cost to go over the actions of an agent, or over next states of the
+    environment. An agent counts wherever it can get control, minus its extra cost over the planned agent. policy: (L, S, D). met:
+    (L, S, D), expected visits under the plan.
     """
     task = learner.costs.middle("summarise", learner.task)
     seen, sets = frequencies(learner), learner.beliefs
@@ -70,13 +70,14 @@ def stakes(learner: "Learner", policy: Policy, met: Floats) -> tuple[Floats, Flo
 
 
 def may_move(sets: Belief) -> Floats:
-    """Return how much probability of each row may be elsewhere, (rows,)."""
+    """Return the probability that may be misplaced in each row, (rows,)."""
     unseen: Floats = np.where(sets.centre.total <= 0, np.sign(sets.distances), 0.0)
     return np.maximum(unseen, np.minimum(1.0, sets.distances / 2))
 
 
 def widest(learner: "Learner", names: list[str], policy: Policy, met: Floats) -> tuple[WideRow, ...]:
-    """Return the rows whose sets could change the cost of an episode most, in descending order; none without sets, and for UCRL2.
+    """Return the rows with the greatest possible effect on the cost of an episode, in descending order; none without sets, and for
+    UCRL2.
 
     names: of the states. policy, met: as for `stakes`.
     """

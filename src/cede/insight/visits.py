@@ -25,9 +25,9 @@ def departures(learner: "Learner") -> Floats:
 
 
 def state_visits(learner: "Learner") -> Floats | None:
-    """Return how many real steps were seen in each state, (S,); None if neither layer is counted state by state.
+    """Return the number of counted steps in each state, (S,); None if neither layer is counted state by state.
 
-    The agents' counts are the team's own; those of the environment, in a fleet, are of all teams.
+    The agents' counts are the team's own; in a fleet, the environment's are those of all teams.
     """
     structure = learner.settings.structure
     if structure is None or not structure.agents:

@@ -1,1 +1,1 @@
-"""Learners: what they are told, what they keep, and how they get from counts to beliefs to plans."""
+"""Learners: settings, state, and the way from counts to beliefs to plans."""

@@ -1,8 +1,8 @@
-"""Makes the arrays that the kernels need of a learner, from its task, its settings and what it has counted.
+"""Makes the arrays of a learner for the kernels, from its task, settings and counts.
 
     task + settings + counts -> LearnerArrays: two layers (counts and belief of each), the problem to plan for, limits and baseline
 
-In a table of counts the first `counted` rows are counted; rows of what is known, a policy or an environment, come after them.
+In a table of counts the first `counted` rows are counted; rows of a known policy or environment follow.
 """
 
 from typing import Any
@@ -46,13 +46,13 @@ from cede.rows.fading import forgetting_arrays
 from cede.rows.places import COSTS, ENVIRONMENT, agent_rows, all_agents, cases_of, layer_shapes
 from cede.rows.working import SharedCounts, Working
 
-ACCURACY = 0.1  # of plans without horizon: this part of the range of values, over the square root of the steps seen
+ACCURACY = 0.1  # of plans without horizon: this fraction of the range of values, over the square root of the number of steps
 
 
 def load_counts(task: Task, settings: Settings, state: LearnerState, shared: SharedCounts | None) -> Working:
-    """Make the working counts of a learner from its state. Tables that it knows are appended after the counted rows.
+    """Make the working counts of a learner from its state. Known tables are appended after the counted rows.
 
-    shared: the counts of the fleet's environment, if the learner belongs to one; None: it counts the environment by itself.
+    shared: the environment counts of the fleet, if the learner belongs to one; None: the learner has its own.
     """
     rules, rows = settings.forgetting, agent_rows(task, settings.structure)
     agents = [(n, rules.agents.get(name)) for name, n in zip(task.tables, rows, strict=True)]
@@ -72,14 +72,14 @@ def load_counts(task: Task, settings: Settings, state: LearnerState, shared: Sha
 
 
 def new_arrays(task: Task, settings: Settings, working: Working) -> LearnerArrays:
-    """Make the arrays of a learner for the kernels. They read and write the tables of the working counts in place."""
+    """Make the arrays of a learner for the kernels, which read and write the tables of the working counts in place."""
     agents, environment = agents_layer(task, settings, working), environment_layer(task, settings, working)
     (least, most), enter = task.extremes_of_env_cost, task.extremes_of_enter_cost
     costs, sizes = working.costs, radius_sizes(task, settings)
     costs.kind = sizes.cost_kind
     problem, limits = problem_of(task, first_env_cost(task, settings, costs)), limits_arrays(task, settings.limits)
     if costs.enter_place.size:
-        problem.enter_cost = np.where(np.isnan(task.enter_cost), enter[0], task.enter_cost)  # the planner reads what is believed
+        problem.enter_cost = np.where(np.isnan(task.enter_cost), enter[0], task.enter_cost)  # the planner reads believed costs
     if settings.limits is not None:
         problem.control_cost, problem.price = limits.priced, limits.price  # the planner reads what `set_prices` writes
         problem.worth = worth_of(task) if limits.price.size else np.empty(0)
@@ -114,7 +114,7 @@ def new_arrays(task: Task, settings: Settings, working: Working) -> LearnerArray
 
 
 def endless_of(task: Task, settings: Settings) -> Endless:
-    """Make the arrays of a plan without horizon. Where the environment is known, averages are about what its start can lead to."""
+    """Make the arrays of a plan without horizon. In a known environment, averages are over states reachable from its start."""
     endless, known = new_endless(task), settings.knowledge.environment
     if known is not None and task.horizon is None and task.discount is None:
         anything = np.ones((int(task.layout.n_slots.sum()), task.n_states, task.n_actions)) / task.n_actions
@@ -127,15 +127,13 @@ def endless_of(task: Task, settings: Settings) -> Endless:
 
 
 def trials_of(task: Task) -> Ints:
-    """Return who gets control next, given who had it, if a member is to have it, (members, D); of those whom control can reach."""
+    """Return the next agent on the way to each member, by previous agent, (members, D); only members that control can reach."""
     able = [member for member in range(len(task.members)) if task.can_reach(member)]
     return np.array([next_agent_towards(task.can_hand_over, member) for member in able], dtype=np.int64)
 
 
 def first_env_cost(task: Task, settings: Settings, costs: CostLayer) -> Floats:
-    """Return the array of costs that a learner plans with: what the task says; where costs are learned, one of its own, into which
-    what is believed is written.
-    """
+    """Return the array of environment costs for planning: that of the task; if costs are learned, a copy for believed costs."""
     known = task.env_cost
     if settings.flat:  # the actions are the slots: where actions differ in cost, theirs is learned
         known = np.repeat(task.extremes_of_env_cost[0][:, None], int(task.layout.n_slots.sum()), axis=1)
@@ -145,10 +143,10 @@ def first_env_cost(task: Task, settings: Settings, costs: CostLayer) -> Floats:
 def baseline_arrays(task: Task, baseline: Baseline | None, delta: float, model: ModelArrays) -> BaselineArrays:
     """Return a baseline in the form that kernels read; None gives empty arrays. model: the model that the learner plans with."""
     if baseline is None:
-        nobody, nothing = np.empty((0, 0, 0), dtype=np.int16), np.empty((0, 0, 0))
-        return BaselineArrays(policy=nobody, start=np.empty(0), value=nothing, record=np.empty(0, dtype=RECORD), opposite=model)
+        no_policy, no_value = np.empty((0, 0, 0), dtype=np.int16), np.empty((0, 0, 0))
+        return BaselineArrays(policy=no_policy, start=np.empty(0), value=no_value, record=np.empty(0, dtype=RECORD), opposite=model)
     opposite = problem_of(task)
-    opposite.switch_cost = np.where(np.isinf(opposite.switch_cost), np.inf, -opposite.switch_cost)  # not possible stays so
+    opposite.switch_cost = np.where(np.isinf(opposite.switch_cost), np.inf, -opposite.switch_cost)  # impossible: still infinite
     for name in ("env_cost", "control_cost", "enter_cost"):
         setattr(opposite, name, -getattr(opposite, name))
     return BaselineArrays(
@@ -168,8 +166,8 @@ def baseline_arrays(task: Task, baseline: Baseline | None, delta: float, model: 
 def agents_layer(task: Task, settings: Settings, working: Working) -> LayerArrays:
     """Make the layer of the agents.
 
-    Its belief uses the table of counts itself as centre; or a table of its own with all actions in every row, if outcomes are
-    relabelled by a structure or rows are sampled (`has_own_agents_table`).
+    The centre of its belief is the table of counts itself; or a separate table with all actions in every row, if a structure
+    relabels outcomes or rows are sampled (`has_own_agents_table`).
     """
     counts, apart = working.agents, has_own_agents_table(settings)
     whole = all_agents(task, settings.structure)
@@ -194,7 +192,7 @@ def agents_layer(task: Task, settings: Settings, working: Working) -> LayerArray
 def environment_layer(task: Task, settings: Settings, working: Working) -> LayerArrays:
     """Make the layer of the environment.
 
-    Its belief uses the table of counts itself as centre; or a table of its own, with all declared outcomes in every row if there is
+    The centre of its belief is the table of counts itself; or a separate table: with all declared outcomes in every row if there is
     a structure, or with room for sampled rows if there is a prior.
     """
     counts, outcomes = working.environment, settings.outcomes
@@ -214,7 +212,7 @@ def environment_layer(task: Task, settings: Settings, working: Working) -> Layer
 
 
 def refresh_layer(layer: LayerArrays, settings: Settings, n_states: int) -> None:
-    """Bring the belief of the environment up to date after its table of counts was replaced or became longer."""
+    """Update the belief of the environment after its table of counts was replaced or became longer."""
     belief, seen = layer.belief, layer.counts.seen
     if settings.knowledge.environment is None and settings.outcomes is None:
         if not settings.prior:
@@ -227,7 +225,7 @@ def refresh_layer(layer: LayerArrays, settings: Settings, n_states: int) -> None
 
 
 def has_own_agents_table(settings: Settings) -> bool:
-    """Return whether the agents' belief has a table of its own beside the counts: for samples, and for relabelled outcomes."""
+    """Return whether the agents' belief has a table separate from the counts: for samples, and for relabelled outcomes."""
     declared = {} if settings.structure is None else settings.structure.agents
     return settings.prior > 0 or any(isinstance(seen, Outcomes) for seen in declared.values())
 
@@ -243,7 +241,7 @@ def certain_belief(task: Task) -> Belief:
 
 
 def replan_code(settings: Settings) -> int:
-    """Return the rule when to plan again as the kernels know it: a number of episodes, DOUBLING or NEVER."""
+    """Return the rule for new plans as a number for the kernels: a number of episodes, DOUBLING or NEVER."""
     if settings.policy is not None:
         return kernels.NEVER
     if isinstance(settings.replan, str):
@@ -255,8 +253,8 @@ def replan_code(settings: Settings) -> int:
 def radius_sizes(task: Task, settings: Settings) -> RadiusSizes:
     """Return the sizes on which the constants of the radii depend.
 
-    As in the paper all agents count, also those that are known, these with one slot each whatever they vary with. If it is declared
-    which states are alike to an agent, only agents that are learned count, with their cases.
+    As in the paper all agents count, known agents with one slot each even if they vary. With declared structure of agents, only
+    learned agents count, with their cases.
     """
     layers = layer_shapes(task, flat=settings.flat, structure=settings.structure)
     (rows, outcomes), (cost_rows, _) = layers[ENVIRONMENT], layers[COSTS]
@@ -267,7 +265,7 @@ def radius_sizes(task: Task, settings: Settings) -> RadiusSizes:
     rows_of_agents = sum(n * seen for n, seen in zip(slots, cases, strict=True))
     agents_kind, environment_kind = (None, None) if settings.belief is None else settings.belief.of_layers
     learns = cost_rows > 0 and settings.belief is not None
-    # UCRL2's intervals around mean costs are those of its own paper; else delta is split, see beliefs/costs.py
+    # UCRL2 has the intervals of its own paper around mean costs; all others split delta, see beliefs/costs.py
     tables, costs = (
         (settings.delta, settings.delta) if settings.flat or not learns else (settings.delta * 2 / 3, settings.delta / 3)
     )

@@ -1,9 +1,9 @@
-"""Learners that are never much worse than a baseline: they deviate from it only if they can prove what that may cost.
+"""Learners that are never much worse than a baseline: they deviate from it only if a bound on the cost of deviating is proven.
 
 Suppose that n episodes are done, that the learner deviated in e of them, and that the baseline's expected cost is v. Then the total
 stays within (1 + alpha) n v as long as those e episodes cost no more than (e + alpha n) v together (Garcelon, Ghavamzadeh, Lazaric
-and Pirotta 2020). Their cost is bounded from above, and v from below, in two ways: by the costs that were seen, whatever the model
-is, and by the learner's confidence sets.
+and Pirotta 2020). Their cost is bounded from above, and v from below, in two ways: by observed costs, without a model, and by the
+learner's confidence sets.
 """
 
 from typing import TYPE_CHECKING
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def record_episode(task: Task, arrays: "LearnerArrays", policy: Policy | None, steps: Steps) -> None:
-    """Record the cost of a finished episode: as one that deviated from the baseline, or as one that kept to it.
+    """Record the cost of a finished episode, which deviated from the baseline or kept to it.
 
-    policy: the learner's own plan, (L, S, D); None if it has none. steps: all that were taken.
+    policy: the learner's own plan, (L, S, D); None if there is none. steps: of the episode.
     """
     if not arrays.baseline.policy.size:
         return
@@ -32,21 +32,21 @@ def record_episode(task: Task, arrays: "LearnerArrays", policy: Policy | None, s
     decided = arrays.baseline.policy if keeps or policy is None else policy
     total = float(np.cumsum(cost_parts(task, steps).total)[-1])  # added one by one, as kernels do: the same bits
     longest = float(task.layout.left[0]) * most_step_cost(arrays)
-    total = min(total, longest)  # one that was not possible by the task may cost more than any that is
+    total = min(total, longest)  # steps that the task does not allow may cost more
     followed = np.array_equal(decided[np.arange(len(steps)), steps.state, steps.prev_agent], steps.agent)
     followed &= not wrong_links(steps.part(slice(0, -1)), steps.part(slice(1, None)))[1].any()  # else the system was moved
     kernels.record_episode(arrays.baseline, followed, total, longest)
 
 
 def most_step_cost(arrays: "LearnerArrays") -> float:
-    """Return the greatest cost that a step can have. Learners with a baseline have no limits, whose prices would be in it."""
+    """Return the greatest cost of a step. It contains no prices of limits: learners with a baseline have none."""
     return ends_of_step_costs(arrays, arrays.model.problem.control_cost)[1]
 
 
 def plan_changed(arrays: "LearnerArrays", running: bool) -> None:
-    """Note that there is a new plan: whether to deviate must be decided again.
+    """Reset the decision whether to deviate, after a new plan.
 
-    running: whether an episode is running. Then the decision stays, but the episode may now cost anything, up to the greatest cost.
+    running: whether an episode is running. Then the decision stays, but the bound on the episode's cost becomes the greatest cost.
     """
     record = arrays.baseline.record
     if record.size and running:

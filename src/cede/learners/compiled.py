@@ -60,16 +60,16 @@ class GreedyBounds(Bundle):
 
 
 class LearnerArrays(Bundle):
-    """A learner: two layers of what it saw and believes, costs that it learns, what it plans for, and what it promises."""
+    """A learner: two layers of counts and beliefs, learned costs, the problem to plan for, limits, and a baseline."""
 
     agents: LayerArrays
     environment: LayerArrays
     costs: CostLayer
-    model: ModelArrays  # the beliefs of both layers, and what things cost
-    trials: Int2  # (members, D) who gets control next if a member is to have it, given who had it; empty: there are none
-    driving: int  # the member who is to have control in the whole episode that is planned; -1: the plan decides
+    model: ModelArrays  # the beliefs of both layers, and the costs
+    trials: Int2  # (members, D) next agent on the way to each member, by previous agent; empty: no trial episodes
+    driving: int  # the member whose trial episode the planned episode is; -1: none
     flat: int  # 1: the environment's layer holds p(s' | s, d), as for UCRL2
-    prior: float  # pseudo-counts of a row from which tables are sampled; 0: they are not
+    prior: float  # pseudo-counts of a row for sampled tables; 0: tables are not sampled
     sticks: int  # see `sample_layer`
     least_cost: Float1  # (S,) least environment cost over actions
     spread: Float1  # (S,) greatest minus least
@@ -99,9 +99,7 @@ def steps_of_episode(learner):
 
 @unit(types.none, LearnerArrays, types.int64)
 def believe(learner, seed):
-    """Make what follows from the counts: widths, tables that are unfolded or sampled (with the seed), and costs that are
-    learned.
-    """
+    """Update beliefs from counts: widths, unfolded or sampled tables (with the seed), and learned costs."""
     agents, environment, radii = learner.agents, learner.environment, learner.radii
     sampled, agents_scale, scale = learner.prior > 0.0, radii.agents_scale, radii.environment_scale
     if agents.part > 0.0:
@@ -125,9 +123,9 @@ def believe(learner, seed):
 
 @kernel
 def trial_member(learner, episode):
-    """Return which of n members is to have control in the whole of an episode, k = 1, 2, ...; -1: nobody is.
+    """Return the member, of n, that has control in the whole episode k = 1, 2, ..., a trial episode; -1: it is none.
 
-    Each is in turn, in the first n episodes and in those from 8 n + 1, 64 n + 1, 512 n + 1, ... on: ever more seldom, but for ever.
+    Trial episodes of all members, one after the other, start at episodes 1, 8 n + 1, 64 n + 1, 512 n + 1, ...
     """
     n = learner.trials.shape[0]
     begin = np.int64(0)
@@ -140,7 +138,7 @@ def trial_member(learner, episode):
 
 @kernel
 def begin_trial(learner, policy):
-    """Find out whether the planned episode is a trial episode; if so, write the policy that gives control to the member."""
+    """Check whether the planned episode is a trial episode; if so, write the policy that gives control to its member."""
     learner.driving = -1
     if learner.trials.size > 0:
         learner.driving = trial_member(learner, np.int64(learner.radii.steps / learner.sizes.horizon + 0.5) + 1)
@@ -153,7 +151,7 @@ def begin_trial(learner, policy):
 
 @kernel
 def is_due(learner, episode, planned):
-    """Return whether there must be a new plan for this episode. planned: the episode for which the last one was made, 0: none."""
+    """Return whether this episode needs a new plan. planned: the episode for which the last plan was made; 0: none."""
     if planned == 0 or trial_member(learner, episode) >= 0 or trial_member(learner, planned) >= 0:
         return True
     if learner.replan == DOUBLING:
@@ -179,7 +177,7 @@ def move_prices(learner):
 
 @kernel
 def prepare_plan(learner, policy, value, seed, scratch):
-    """Do all that comes before the pass of a plan: beliefs, prices, a trial episode, and the start of the pass."""
+    """Prepare the pass of a plan: beliefs, prices, a trial episode, and the start of the pass."""
     believe(learner, seed)
     begin_trial(learner, policy)
     if learner.limits.priced.size > 0:
@@ -192,7 +190,7 @@ def prepare_plan(learner, policy, value, seed, scratch):
 
 @kernel
 def finish_plan(learner):
-    """Do all that comes after the pass of a plan: keep what the doubling rule compares with."""
+    """Finish the pass of a plan: store the visits that the doubling rule compares with."""
     note_visits(learner.agents)
     note_visits(learner.environment)
 
@@ -209,14 +207,14 @@ def plan_pass(learner, policy, value, seed, scratch, thread, phase):
 
 @unit(types.none, LearnerArrays, POLICY, VALUE, types.int64, PassScratch, ThreadScratch)
 def plan_endless(learner, policy, value, seed, scratch, thread):
-    """Find the fixed point of a plan without horizon, from the value of the last plan on: (1, S, D) and (2, S, D) are written."""
+    """Find the fixed point of a plan without horizon, starting from the last plan's value. Write (1, S, D) and (2, S, D)."""
     accuracy = learner.accuracy / sqrt(max(1.0, learner.radii.steps))
     settle(learner.model, np.int64(CHOOSE), policy[0], value, seed, accuracy, learner.endless, scratch, thread)
 
 
 @unit(types.none, LearnerArrays, POLICY, VALUE, types.int64, PassScratch, ThreadScratch)
 def plan_step(learner, policy, value, seed, scratch, thread):
-    """Make the plan of an episode from all that was counted: beliefs, prices, pass, visits. One thread."""
+    """Make the plan of an episode from the counts: beliefs, prices, pass, visits. One thread."""
     prepare_plan(learner, policy, value, seed, scratch)
     if learner.model.problem.left.size > 0:
         plan_pass(learner, policy, value, seed, scratch, thread, np.int64(0))
@@ -230,7 +228,7 @@ def plan_step(learner, policy, value, seed, scratch, thread):
 
 @kernel
 def believe_at(learner, t, s):
-    """`believe`, only what a backup of state s at time t needs."""
+    """Update the beliefs that a backup of state s at time t needs; `believe` updates all."""
     agents, environment, problem, radii = learner.agents, learner.environment, learner.model.problem, learner.radii
     n_agents = problem.slot.size
     if not learner.flat:
@@ -250,7 +248,7 @@ def believe_at(learner, t, s):
 
 @kernel
 def find_least(values, t, d, least, least_at):
-    """Bring the least bound of a time step up to date, from the state that had it before."""
+    """Update the least bound of a time step, starting from the state that had it before."""
     for s in range(least_at[t, d], values.shape[1]):
         if values[t, s, d] == least[t, d]:
             least_at[t, d] = s
@@ -265,7 +263,7 @@ def find_least(values, t, d, least, least_at):
 
 @unit(types.none, LearnerArrays, POLICY, types.int64, types.int64, types.int64, PassScratch, ThreadScratch)
 def visit(learner, policy, t, s, seed, scratch, thread):
-    """Back up state s at time t, from values that were only ever raised, raise its own, and write policy[t, s, :].
+    """Back up state s at time t, raise its values, which never decrease, and write policy[t, s, :].
 
     Greedy planning (Efroni, Merlis, Ghavamzadeh and Mannor 2019), with the switch as the decision.
     """
@@ -300,15 +298,15 @@ def visit(learner, policy, t, s, seed, scratch, thread):
 
 @unit(types.int64, LearnerArrays, POLICY, types.int64, types.float64, PassScratch, ThreadScratch)
 def may_deviate(learner, policy, start_agent, most, scratch, thread):
-    """Return 1 if it is proven that the total cost stays within 1 + alpha of the baseline's if this policy is played now, else 0.
+    """Return 1 if the total cost provably stays within 1 + alpha times the baseline's when this policy is played now, else 0.
 
-    Decided once an episode. most: what an episode can cost.
+    It is decided once per episode. most: greatest cost of an episode.
     """
     baseline, record = learner.baseline, learner.baseline.record[0]
     if record.decided == UNDECIDED:
         spent, times, good = proven_by_costs(record, most, baseline.alpha, baseline.delta)
         record.at_most = most
-        if not good:  # what is believed may prove more
+        if not good:  # confidence sets may prove more
             believe(learner, np.int64(0))
             value, start, opposite = baseline.value, baseline.start, baseline.opposite
             proven = least_cost_within(learner.model, baseline.policy, value, start, start_agent, scratch, thread)

@@ -1,4 +1,4 @@
-"""The calls of a control loop: choose an agent, observe what came of it, end the episode; and the record of all that."""
+"""The calls of a control loop: choose an agent, observe a step, end the episode; and the record of these calls."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class ControlLoop(ABC):
-    """The calls of a control loop. `Learner` is the class that users have: it adds what is learned, files and fleets."""
+    """The calls of a control loop. The public class is `Learner`, which adds counts, files and fleets."""
 
-    turn: Turn  # of the calls, which wait for one another
+    turn: Turn  # the lock: calls wait for one another
     _task: Task
     _settings: Settings
     _session: Session  # the running episode
-    _recording: Recording  # what is written down of it
+    _recording: Recording  # its record
     _scales: ScaleByEpisode
     _live: "WorkingLearner | None"  # the working form, if there is one now
 
@@ -51,7 +51,7 @@ class ControlLoop(ABC):
     @property
     @abstractmethod
     def about(self) -> dict[str, Any]:
-        """Return all that is needed to repeat a run, by name."""
+        """Return what is needed to repeat a run, by name."""
 
     @property
     @abstractmethod
@@ -60,7 +60,7 @@ class ControlLoop(ABC):
 
     @abstractmethod
     def _as_it_is(self) -> Assignments:
-        """Return what makes the learner again what it is now."""
+        """Return the assignments that restore the learner's present state."""
 
     # ------------------------------------------------------------------------------------------------- in a control loop
 
@@ -77,9 +77,9 @@ class ControlLoop(ABC):
     def choose(self, t: int, state: Any, prev_agent: Any) -> int | str:
         """Return the agent to put in control at time t in a state, if prev_agent was in control before.
 
-        t: left out if the task has no horizon. state, prev_agent: indices from 0, or names. The result is an index if prev_agent is
-        one, and a name if that is a name. Where hand-overs take time it may be a step of one, as listed in `task.agents`;
-        `task.who_acts` returns who acts then.
+        t: left out if the task has no horizon. state, prev_agent: indices from 0, or names. The result is a name if prev_agent is a
+        name, else an index. If hand-overs take time it may be a step of a hand-over, as listed in `task.agents`; `task.who_acts`
+        returns the member that acts in it.
         """
         task = self._task
         t = check.index("choose", "t", t, task.plan_steps)
@@ -134,17 +134,17 @@ class ControlLoop(ABC):
         *,
         moved: bool = False,
     ) -> None:
-        """Take note of one step. It is counted when `end_episode` is called; at once if the task has no horizon.
+        """Observe one step. It is counted when `end_episode` is called; at once if the task has no horizon.
 
-        Steps come in order, t = 0, 1, 2, ..., and each begins where the one before led. t is left out if the task has no horizon.
-        agent: who really acted, even if another one was chosen. All but t are indices from 0, or names.
+        Steps are observed in order, t = 0, 1, 2, ..., and each continues the step before. t is left out if the task has no horizon.
+        agent: the agent that really acted, even if another was chosen. All but t are indices from 0, or names.
 
-        cost: what the environment charged for the action; it must be given where the task does not say it, within its cost_range.
-        enter_cost: the same for arriving in the next state. Where the task says what it costs, both may be left out; what is given
-        must then be the same. A cost that is measured is declared as not known: NaN in env_cost, with a cost_range.
+        cost: the environment's cost of the action. It is required if the task does not know it, and must be in its cost_range.
+        enter_cost: the same for arriving in the next state. Costs that the task knows may be left out; if given, they must be
+        equal. To learn a measured cost, declare it as unknown in the task: NaN in env_cost, with a cost_range.
 
-        moved: True if the system was moved since the step before, by hand for example, and so is in another state than that step
-        led to. The move itself is not learned from. An episode with one keeps no promise of a baseline: it counts as the dearest.
+        moved: True if the system was moved to another state since the step before, by hand for example. Nothing is learned from the
+        move. With a baseline, an episode with a move counts with the greatest possible cost.
         """
         places = (state, prev_agent, agent, action, next_state)
         step = self._session.checked("observe", t, places, (cost, enter_cost), moved)
@@ -160,9 +160,7 @@ class ControlLoop(ABC):
     @one_at_a_time
     @uninterrupted
     def observe_episode(self, episode: Episode) -> None:
-        """Take note of all steps of an episode at once. They are counted when `end_episode` is called; at once if the task has no
-        horizon.
-        """
+        """Observe all steps of an episode. They are counted when `end_episode` is called; at once if the task has no horizon."""
         if self.observed:
             check.fail("observe_episode", "the number of steps observed already", self.observed, "0")
         steps = checked_episode("observe_episode", self.task, episode, self.settings.structure)
@@ -176,13 +174,13 @@ class ControlLoop(ABC):
 
     @one_at_a_time
     def end_episode(self, *, replan: bool | None = None) -> None:
-        """End the running episode: count what was seen, and make a new plan if one is due.
+        """End the running episode: count its steps, and make a new plan if one is due.
 
-        An episode may end before the horizon; one without steps cannot be ended. If the task has no horizon, every step is counted
-        already, and this ends a run: the next step may begin anywhere, after any agent.
+        An episode may end before the horizon. An empty episode cannot be ended. If the task has no horizon, every step is counted
+        already, and this ends a run: the next step may begin in any state, after any agent.
 
-        replan: None to follow the rule that the learner was made with (its own `replan=`), True to make a new plan, False to make
-        none. With planning="greedy" there is no whole plan to make.
+        replan: None to follow the learner's own rule (its argument `replan`), True to make a new plan, False to make none. With
+        planning="greedy" no whole plan is made.
         """
         wanted = None if replan is None else check.truth("end_episode", "replan", replan)
         if not self.observed and not self._counts_at_once:
@@ -214,27 +212,27 @@ class ControlLoop(ABC):
 
     @one_at_a_time
     def replan(self) -> None:
-        """Make a new plan now, from all that was counted, whether one is due or not."""
+        """Make a new plan from the counts now, whether one is due or not."""
         self._replan()
 
     def learn_from(self, log: Any, *, again: bool = False, progress: bool | Callable[[int], None] = True) -> int:
         """Count the logged steps of any past controller, plan again, and return the number of episodes.
 
         log: columns state, agent, action and next_state, and t or episode (see `logs.read_log`), as a mapping of arrays, a data
-        frame or a structured array; or Episodes; or a Record. Everything is checked before anything is counted, and all of it is
-        counted or, after an error or an interrupt, nothing: `episode` tells which. progress: as for `simulate`.
+        frame or a structured array; or Episodes; or a Record. The whole log is checked first, and is counted as a whole or,
+        after an error or an interrupt, not at all: see `episode`. progress: as for `simulate`.
 
-        A Record with episodes that the learner has counted already, live or from that record, is refused: they would count twice.
-        `record.after(learner)` is the rest. again: True to count all of it once more.
+        A Record is refused if the learner has counted some of its episodes already, live or from the record: they would count
+        twice. `record.after(learner)` is the rest. again: True to count all of it once more.
 
-        A learner that learned from a log is equal to one that saw the same episodes live, and each logged episode counts as one of
-        its own. But limits and a baseline are promises about the time in which the learner itself decides, so shares and costs of
-        the log do not count for them.
+        A learner that learned from a log equals one that observed the same episodes live, and each logged episode counts as an
+        episode of the learner. But limits and baselines are promises about the learner's own decisions: shares and costs of a log
+        do not count for them.
         """
         progress, again = check.progress("learn_from", progress), check.truth("learn_from", "again", again)
         change = Change(waits=True)
         with change.lock:
-            change.claim("learn_from", [self])  # functions of the user that it calls must not call the learner
+            change.claim("learn_from", [self])  # the user's functions that it calls must not call the learner
             try:
                 return count_log(self, change, log, again, progress)
             finally:
@@ -246,36 +244,36 @@ class ControlLoop(ABC):
         return self._task.horizon is None
 
     def _count_steps(self, steps: Steps) -> None:
-        """Count steps of a run without horizon, one after the other, without planning."""
+        """Count steps of a run without horizon one by one, without planning."""
         with self.turn.whole:
             for i in range(len(steps)):
                 self._working.count_step(steps.part(slice(i, i + 1)))
 
     def _count_episode(self) -> None:
-        """Count the running episode and end it, without planning. Whether a new plan is due is decided when one is needed."""
+        """Count the running episode and end it, without planning."""
         self._working.count_episode(self._session.not_counted())
         self._session.clear()
         self._scales.drop_before(self.episode)
 
     @property
     def observed(self) -> int:
-        """Return how many steps of the running episode wait to be counted at its end; 0 without a horizon."""
+        """Return the number of observed steps of the running episode; 0 without a horizon, where steps are counted at once."""
         return self._session.observed
 
     # ------------------------------------------------------------------------------------------------- records
 
     @one_at_a_time
     def record_to(self, path: str | Path, *, sync: str = "never") -> Recorder:
-        """Write down every step from now on in a file of JSON lines, and return the recorder; see `Recorder`.
+        """Record every step from now on in a file of JSON lines, and return the recorder; see `Recorder`.
 
-        path: a new file, or a record of the same task, which is continued. If the learner comes from a file and is in the middle of
-        an episode, its steps are written first; if that episode has ended in the record, it must be dropped (drop_episode).
+        path: a new file, or a record of the same task, which is continued. If the learner was loaded in the middle of an episode,
+        the steps of that episode are written first; if it has ended in the record, it must be dropped (drop_episode).
 
-        sync: when to wait until all is on the disk, "never", after each "episode" or after each "step". A kill of the process loses
-        at most the step that is being observed.
+        sync: when to sync the file to the disk: "never", after each "episode" or after each "step". A kill of the process loses at
+        most the step that is being observed.
 
-        Recorded is what goes through `observe`, `observe_episode`, `end_episode` and `drop_episode`. What is learned otherwise, by
-        `learn_from` or `simulate`, is not; the record says that there is a gap. Copies of a learner do not record.
+        Calls of `observe`, `observe_episode`, `end_episode` and `drop_episode` are recorded. Steps learned by `learn_from` or
+        `simulate` are not; the record notes the gap. Copies of a learner do not record.
         """
         if (before := self.recorder) is not None:
             now = f"recorded to {str(before.path)!r}"
@@ -294,16 +292,16 @@ class ControlLoop(ABC):
 
     @property
     def recorder(self) -> Recorder | None:
-        """Return the recorder that writes down every step; None if there is none."""
+        """Return the recorder, or None."""
         return self._recording.recorder if self._recording.is_open else None
 
     @property
     def recorded(self) -> "Recorded":
-        """Return which episodes of which records it has counted, so that none counts twice; `Record.after` goes by it."""
+        """Return which episodes of which records were counted, so that none counts twice; used by `Record.after`."""
         return self._recording.recorded
 
     def _record(self, steps: list[Step], *, begins: bool) -> None:
-        """Write down steps that were checked, before they are taken note of. begins: whether they begin an episode."""
+        """Record checked steps, before they are observed. begins: whether they begin an episode."""
         if self._recording.recorder is not None:
             planned = 0 if self._live is None else self._live.planned
             self._recording.recorder.write_steps(steps, episode=self.episode, begins=begins, planned=planned)
@@ -315,9 +313,9 @@ class ControlLoop(ABC):
     def plan(self) -> "Plan":
         """Return the plan of the current episode: policy[t, s, prev_agent] and its value.
 
-        With planning="greedy" it is made when first asked for in an episode: what would be chosen in each state as things stand
-        then. With a baseline it is the baseline's policy, of unknown value (NaN), unless the learner may deviate. With limits the
-        value includes their prices.
+        With planning="greedy" it is made at the first call in an episode: the choice in every state by the current values. With a
+        baseline it is the baseline's policy, of unknown value (NaN), unless the learner may deviate. With limits the value includes
+        their prices.
         """
         return self._plan()
 
@@ -328,11 +326,11 @@ class ControlLoop(ABC):
     @property
     @one_at_a_time
     def own_plan(self) -> "Plan":
-        """The plan that the learner would use if it had no baseline. `estimate(learner, "own plan")` says what it costs."""
+        """Return the plan that the learner would use without its baseline. `estimate(learner, "own plan")` returns its cost."""
         return self._plan_if_due()
 
     def _plan_if_due(self) -> "Plan":
-        """Plan anew if there is no plan or the rule says so; return the learner's own plan."""
+        """Make a new plan if there is none or one is due; return the learner's own plan."""
         live = self._working
         if live.is_due or live.plan is None:
             return self._make_plan()
@@ -351,7 +349,7 @@ class ControlLoop(ABC):
             self._working.plan_changed(self.observed > 0)
 
     def _make_plan(self) -> "Plan":
-        """Make the plan of the current episode, and use it. If this is interrupted, the plan before stays."""
+        """Make the plan of the current episode, and use it. After an interrupt the old plan stays."""
         plan = self._working.make_plan()
         with self.turn.whole, interrupts_later():
             self._working.use_plan(plan)

@@ -1,4 +1,4 @@
-"""Learners in files: what is written. reading.py reads it.
+"""Writes learners to files. reading.py reads them.
 
 A learner is its task, its settings, its seed, its state and the steps of the running episode. Task and settings are described field
 by field (`archive.describe`), the state by its declared table (`state.pack_state`).
@@ -18,8 +18,8 @@ from cede.learners.state import LearnerState, pack_state
 from cede.problem.task import Task
 from cede.steps.recorded import Recorded
 
-SCHEMA = 7  # raise it whenever what is written changes; a test compares it with the declared fields
-OLDEST = 3  # files from this schema on are read: what they lack has a default
+SCHEMA = 7  # raise it whenever the content of files changes; a test compares it with the declared fields
+OLDEST = 3  # the oldest schema that is read: fields that it lacks have defaults
 Header = dict[str, Any]
 
 
@@ -30,7 +30,7 @@ def save_learner(path: str | Path, about: Mapping[str, Any], header: Header, arr
 
 
 def pack_settings(task: Task, settings: Settings) -> tuple[Header, Arrays]:
-    """Turn task and settings, which learners of a fleet may have in common, into a header that JSON can hold and arrays by name."""
+    """Return task and settings, which learners of a fleet may share, as a JSON header and arrays by name."""
     for part in (settings.scale.agents, settings.scale.environment):
         if callable(part) and not isinstance(part, StepDown):
             expected = "a number or a StepDown: another function cannot be written to a file"
@@ -41,7 +41,7 @@ def pack_settings(task: Task, settings: Settings) -> tuple[Header, Arrays]:
 
 
 def pack_own(seed: int, state: LearnerState, session: Session, recorded: Recorded) -> tuple[Header, Arrays]:
-    """Turn what each learner has of its own into a header and arrays."""
+    """Return seed, state and running episode of a learner as a JSON header and arrays by name."""
     numbers, arrays = pack_state(state)
     result = {f"state/{name}": array for name, array in arrays.items()}
     result |= {f"running/{name}": array for name, array in session.packed().items()}
@@ -49,5 +49,5 @@ def pack_own(seed: int, state: LearnerState, session: Session, recorded: Recorde
 
 
 def below(arrays: Arrays, name: str) -> Arrays:
-    """Return the arrays whose names begin with "name/", under their names without that beginning."""
+    """Return the arrays whose names begin with "name/", without that prefix."""
     return {key.removeprefix(f"{name}/"): array for key, array in arrays.items() if key.startswith(f"{name}/")}

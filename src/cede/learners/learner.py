@@ -1,4 +1,4 @@
-"""The learner: counts of what was seen, and the current plan. The algorithms (ucrl2_mc.py, ...) make learners by their settings."""
+"""The learner: counts and the current plan. The algorithms (ucrl2_mc.py, ...) make learners by their settings."""
 
 from copy import deepcopy
 from pathlib import Path
@@ -31,22 +31,22 @@ MOST_SEED = 2**31 - 1
 
 
 class Learner(ControlLoop):
-    """Learns the switching policy of one team: it counts what was seen, and plans from the counts.
+    """Learns the switching policy of one team: it counts steps, and plans from the counts.
 
     Made by `recommended`, `ucrl2_mc` and the other algorithms, or read from a file by `cede.load`. Used in a loop of `choose` and
     `observe`, with `end_episode` after each episode; or by `simulate`.
 
-    task: sizes, costs, horizon and names of the problem. settings: of the algorithm. seed: of ties and samples. counts: what was
-    counted before, if anything.
+    task: sizes, costs, horizon and names of the problem. settings: of the algorithm. seed: of ties and samples. counts: earlier
+    counts, or None.
 
     If the task has no horizon, the calls are without t: `choose(state, prev_agent)` and `observe(state, ...)`. Every step is then
-    counted when it is observed, and a new plan is made when the rule says so (`replan=`). What is called an episode elsewhere is a
-    step there: `episode` is the number of the next step, and counts fade from step to step. `end_episode` is only needed where a
-    run ends and another one begins somewhere else; arriving in a terminal state ends a run, too.
+    counted when it is observed, and a new plan is made when it is due (`replan=`). Each step counts as an episode: `episode` is the
+    number of the next step, and counts fade from step to step. `end_episode` is needed only if a run ends and the next one begins
+    elsewhere; a terminal state also ends a run.
 
-    Between one `end_episode` and the next, `plan` does not change; it can be copied and used anywhere. Every call checks its
-    arguments first: after an error the learner is as it was before the call. Several threads may call it: calls wait for one
-    another, and while it is in a run (`simulate`) they are refused.
+    Between two calls of `end_episode`, `plan` does not change; it can be copied and used anywhere. Every call checks its arguments
+    first, and an error leaves the learner unchanged. It is thread-safe: calls wait for one another, and are refused during a run
+    (`simulate`).
     """
 
     def __init__(self, task: Task, settings: Settings, *, seed: int = 0, counts: "Counts | None" = None) -> None:
@@ -59,9 +59,9 @@ class Learner(ControlLoop):
         self._seed = check.integer(settings.name, "seed", seed, 0, MOST_SEED)
         self._scales = ScaleByEpisode(settings.scale)
         self._state: LearnerState | None = first_state(settings.name, self._sizes, counts)
-        self._live = None  # either this, the working form, or the stored form, _state, is None
-        self._shared: SharedCounts | None = None  # the environment counts of the fleet, if it belongs to one and shares
-        self._fleet: Turn | None = None  # that of the fleet that it belongs to
+        self._live = None  # the working form; exactly one of it and the stored form, _state, is None
+        self._shared: SharedCounts | None = None  # the environment counts of its fleet, if it shares them
+        self._fleet: Turn | None = None  # the lock of its fleet
         self._session = Session(task, settings.structure)
         self._recording = Recording()
 
@@ -75,11 +75,11 @@ class Learner(ControlLoop):
     @property
     @one_at_a_time
     def state(self) -> LearnerState:
-        """Return the stored form: everything that it keeps between episodes. The running episode is not in it."""
+        """Return the stored form: all state between episodes. The running episode is not part of it."""
         return self._packed()
 
     def _packed(self) -> LearnerState:
-        """Do the work of `state`, during a run too: then it is what the run began with."""
+        """Return `state` without the lock; during a run, the state before the run."""
         if self._live is not None:
             return self._live.store(environment=self._shared is None)
         assert self._state is not None
@@ -100,7 +100,7 @@ class Learner(ControlLoop):
         return Sizes(self._task, self._settings)
 
     def _remember(self, state: LearnerState) -> None:
-        """Replace everything that it keeps by a state, and drop the running episode."""
+        """Replace all state, and drop the running episode."""
         self._state, self._live = state, None
         self._session.clear()
         self._recording = Recording(self._recording.recorder, self._recording.earlier.ended(counted=False))
@@ -117,37 +117,37 @@ class Learner(ControlLoop):
         save_learner(path, self.about, *self.packed())
 
     def packed(self) -> "tuple[dict[str, Any], Arrays]":
-        """Return everything of which the learner consists, for a file: a header that JSON can hold, and arrays by name."""
+        """Return the whole learner for a file: a JSON header, and arrays by name."""
         header, arrays = pack_settings(self.task, self.settings)
         own, more = self.packed_own()
         return {**header, **own}, {**arrays, **more}
 
     @one_at_a_time
     def packed_own(self) -> "tuple[dict[str, Any], Arrays]":
-        """Return `packed` without task and settings, which learners of a fleet may have in common."""
+        """Return `packed` without task and settings, which learners of a fleet may share."""
         return pack_own(self.seed, self._packed(), self._session, self.recorded)
 
     @uninterrupted
     def resume(self, state: LearnerState, running: "Arrays", recorded: "Recorded") -> None:
-        """Take over what a file holds: a state, the running episode and what was counted of records."""
+        """Take over the content of a file: state, running episode, and the recorded episodes that were counted."""
         self._remember(state)
         self._session.unpack(running)
         self._recording = Recording(None, recorded)
 
     @one_at_a_time
     def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy or a pickle holds. One of a learner in a fleet belongs to none, as if it had been removed."""
+        """Return the content of a copy or pickle. The copy of a learner in a fleet belongs to no fleet."""
         return {**self._copied(), "_state": self._alone(), "_shared": None, "_fleet": None}
 
     def _copied(self) -> dict[str, Any]:
-        """Return what a copy in a copy of its fleet holds: the stored form instead of the working form. All that may change is
-        copied, since others may use the learner when this is read.
+        """Return the content of a copy within a copy of its fleet: the stored form instead of the working form. Mutable parts are
+        copied, since other threads may use the learner meanwhile.
         """
         own = {"_session": self._session.copy(), "_scales": self._scales.copy(), "_recording": Recording(None, self.recorded)}
         return {**self.__dict__, **own, "_live": None, "_state": self._packed(), "turn": Turn()}
 
     def __copy__(self) -> "Learner":
-        """Return a copy that shares nothing: one that counted into the same fleet would be one team too many."""
+        """Return a deep copy, which shares nothing: a shallow copy would add a team to the fleet."""
         return deepcopy(self)
 
     # ------------------------------------------------------------------------------------------------- in a fleet
@@ -160,40 +160,42 @@ class Learner(ControlLoop):
 
     @property
     def shared_environment(self) -> "SharedCounts | None":
-        """Return the environment counts of the fleet it belongs to; None if it belongs to none, or does not share."""
+        """Return the environment counts of its fleet; None if it has no fleet or does not share."""
         self.turn.settle()
         return self._shared
 
     def _joined(self, environment: "SharedCounts") -> Assignments:
-        """Return what lets it share the environment counts of a fleet: count into them, and plan from what all teams have seen.
+        """Return the assignments with which it counts into the environment counts of a fleet and plans from them.
 
-        The learner drops its own counts of the environment; the caller, `Fleet`, adds them to the shared ones. Its plan is dropped
-        too.
+        The learner drops its own environment counts, which the caller, `Fleet`, adds to the shared counts, and its plan.
         """
         new = self._with_state(self._packed().without_environment())
         return (*new, (self, "_shared", environment), (self, "turn", environment.turn))
 
     def _removed(self, change: Change) -> Assignments:
-        """Return what makes it a learner that belongs to no fleet. change: in which this happens."""
+        """Return the assignments that remove it from its fleet. change: the change in which this happens."""
         if self._shared is None:
             return ((self, "_fleet", None),)
         new = {"_shared": None, "_fleet": None, "turn": Turn(change=change)}
-        return (*self._with_state(self._alone()), *((self, *one) for one in new.items()))
+        return (*self._with_state(self._alone()), *((self, name, value) for name, value in new.items()))
 
     def _with_state(self, state: LearnerState) -> Assignments:
-        """Return what replaces everything that it keeps by a state, and drops the running episode."""
+        """Return the assignments that replace all state and drop the running episode."""
         new: dict[str, Any] = {"_state": state, "_live": None, "_session": Session(self.task, self.settings.structure)}
-        return tuple((self, *one) for one in new.items())
+        return tuple((self, name, value) for name, value in new.items())
 
     def _as_it_is(self) -> Assignments:
-        """Return what makes the learner again what it is now, and what it shares with a fleet."""
+        """Return the assignments that restore the present state of the learner and of the counts that it shares."""
         now = {name: value for name, value in self.__dict__.items() if name != "turn"}
         now |= {"_state": self._packed(), "_live": None, "_scales": self._scales.copy(), "_session": self._session.copy()}
         shared = {} if self._shared is None else self._shared.as_it_is()
-        return (*((self, *one) for one in now.items()), *((self._shared, *one) for one in shared.items()))
+        return (
+            *((self, name, value) for name, value in now.items()),
+            *((self._shared, name, value) for name, value in shared.items()),
+        )
 
     def _alone(self) -> LearnerState:
-        """Return its state if it belonged to no fleet: with a copy of what the fleet has seen of the environment."""
+        """Return its state for use without a fleet: with a copy of the fleet's environment counts."""
         state, shared = self._packed(), self._shared
         return state if shared is None else state.with_environment(self._sizes, shared.store(), shared.episodes, shared.extras)
 
@@ -208,14 +210,14 @@ class Learner(ControlLoop):
 
     @property
     def steps(self) -> int:
-        """Return how many steps were counted. Only for a task without horizon; else `episode` counts episodes."""
+        """Return the number of counted steps, for a task without horizon; with a horizon use `episode`."""
         if not self._counts_at_once:
             raise AttributeError("a Learner of a task with a horizon counts episodes: use `episode`")
         return self.episode - 1
 
     @property
     def environment_episodes(self) -> int:
-        """Return how many episodes, of all teams that share it, were counted into what it knows of the environment."""
+        """Return the number of episodes in its environment counts, of all teams that share them."""
         self.turn.settle()
         if self._shared is not None:
             return self._shared.episodes
@@ -224,33 +226,33 @@ class Learner(ControlLoop):
     @property
     @one_at_a_time
     def counts(self) -> "Counts":
-        """Return a copy of what was counted in all finished episodes; of the environment, by all teams that share it."""
+        """Return a copy of the counts of all finished episodes; environment counts are those of all teams that share them."""
         return self._live.counts.store() if self._live is not None else self._alone().counts.completed(self._sizes.shapes)
 
     @property
     @one_at_a_time
     def beliefs(self) -> "tuple[Belief, Belief]":
-        """Return the confidence sets of the agents and of the environment, as they follow from the counts. They are copies."""
+        """Return copies of the confidence sets of the agents and of the environment, from the current counts."""
         return self._working.beliefs()
 
     @property
     @one_at_a_time
     def costs(self) -> "CostBelief":
-        """Return what is believed of the costs of the environment: what the task says, and intervals for what is learned."""
+        """Return the belief about environment costs: known costs, and intervals for learned costs."""
         return self._working.costs()
 
     @property
     @one_at_a_time
     def prices(self) -> dict[str, float]:
-        """Return, by member, what a step of control counts beyond its control cost to meet limits; empty without limits."""
+        """Return the price of limits per step of control, by member, in addition to its control cost; empty without limits."""
         return self._working.prices()
 
     @property
     @one_at_a_time
     def priors(self) -> dict[str, tuple[str, float]]:
-        """Return which priors from features are in force: (model, alpha) by agent, and for "environment".
+        """Return the priors from features in use: (model, alpha) by agent, and for "environment".
 
-        Agents that are missing have the plain prior: no features were given, or they do not predict well enough.
+        Missing agents have the plain prior: there are no features, or features do not predict well enough.
         """
         option, shared = self._sizes.option, {} if self._shared is None else self._shared.extras
         return {} if option is None else option.in_force({**self._packed().extras, **shared})
@@ -258,7 +260,7 @@ class Learner(ControlLoop):
     @property
     @one_at_a_time
     def steps_in_control(self) -> "Floats":
-        """Return in how many of the steps that it saw each member acted, (members,); what was forgotten does not count."""
+        """Return the number of counted steps in which each member acted, (members,), without forgotten steps."""
         task, result = self.task, np.zeros(len(self.task.members))
         for table, layer in enumerate(self.counts.agent_layers.values()):
             result[task.acting[np.argmax(task.table == table)]] += layer.total
@@ -267,7 +269,7 @@ class Learner(ControlLoop):
     @property
     @one_at_a_time
     def warnings(self) -> tuple[str, ...]:
-        """Return what its user should know, in sentences: who was never in control, and whether a baseline was never left."""
+        """Return warnings, as sentences: members that were never in control, and a baseline that was never left."""
         if self.episode == 1:
             return ()
         known = {self.task.tables[table] for table in self.settings.knowledge.agents}
@@ -281,7 +283,7 @@ class Learner(ControlLoop):
 
     @property
     def about(self) -> dict[str, Any]:
-        """Return all that is needed to repeat a run, by name: the settings, the seed and the version of cede."""
+        """Return what is needed to repeat a run, by name: the settings, the seed and the version of cede."""
         return {**shown(self.task, self.settings), "seed": self.seed, "cede": __version__}
 
     def __repr__(self) -> str:

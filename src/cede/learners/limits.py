@@ -1,4 +1,4 @@
-"""Limits of control in learners: prices that are added to the control costs and moved after every episode."""
+"""Limits of control in learners: prices that are added to the control costs and updated after every episode."""
 
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ def limits_arrays(task: Task, limits: tuple[Floats, Floats] | None) -> kernels.L
 
 
 def update_prices(task: Task, arrays: "LearnerArrays", agents: Ints) -> None:
-    """Move the prices after an episode. agents: (n,) who was in control in each step."""
+    """Update the prices after an episode. agents: (n,) the agent in control in each step."""
     limits = arrays.limits
     if limits.most.size:
         control = np.bincount(task.acting[agents], minlength=len(task.members)).astype(np.int64)
@@ -37,7 +37,7 @@ def update_prices(task: Task, arrays: "LearnerArrays", agents: Ints) -> None:
 
 
 def ends_of_step_costs(arrays: "LearnerArrays", control_cost: Floats) -> tuple[float, float]:
-    """Return the least and the most that a step can cost. control_cost: (S or 1, D), without the prices of limits."""
+    """Return the least and the greatest cost of a step. control_cost: (S or 1, D), without the prices of limits."""
     problem = arrays.model.problem
     arriving = (arrays.least_enter, arrays.most_enter)
     least, most = kernels.step_costs(
@@ -47,7 +47,7 @@ def ends_of_step_costs(arrays: "LearnerArrays", control_cost: Floats) -> tuple[f
 
 
 def prices_of_steps(task: Task, arrays: "LearnerArrays") -> Floats:
-    """Return what a step of each agent counts beyond its cost, (D,), as the learner plans: what `set_prices` adds."""
+    """Return the price that `set_prices` adds to the cost of a step of each agent, (D,)."""
     prices, limits = arrays.limits.prices, arrays.limits
     common = float((prices["above"] * limits.most - prices["below"] * limits.least).sum()) if limits.ends_early else 0.0
     result: Floats = (prices["above"] - prices["below"])[task.acting] - common
@@ -55,6 +55,6 @@ def prices_of_steps(task: Task, arrays: "LearnerArrays") -> Floats:
 
 
 def prices_by_name(task: Task, arrays: "LearnerArrays") -> dict[str, float]:
-    """Return, by member, what a step of control counts beyond its control cost; empty without limits."""
+    """Return the price of limits per step of control, by member; empty without limits."""
     prices = arrays.limits.prices
     return dict(zip(task.members, (prices["above"] - prices["below"]).tolist(), strict=True)) if prices.size else {}

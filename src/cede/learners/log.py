@@ -1,4 +1,4 @@
-"""Learning from a log: the steps of a past controller are counted as if the learner had seen them live."""
+"""Learning from a log: the steps of a past controller are counted like steps that were observed live."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def count_log(learner: "ControlLoop", change: Change, log: Any, again: bool, progress: bool | Callable[[int], None]) -> int:
-    """Do the work of `Learner.learn_from`. change: makes everything as it was if this does not reach its end."""
+    """Do the work of `Learner.learn_from`. change: restores the learner if this is not completed."""
     owner, settings = "learn_from", learner.settings
     if learner.observed:
         check.fail(owner, "the number of steps of the running episode", learner.observed, "0: end it first (end_episode)")
@@ -27,7 +27,7 @@ def count_log(learner: "ControlLoop", change: Change, log: Any, again: bool, pro
     with Progress("log", len(episodes), progress, 1) as bar:
         for number, steps in enumerate(episodes):
             if not last_only:
-                learner._keep_plan()  # the plan that this episode would have had
+                learner._keep_plan()  # the plan that a live learner would have in this episode
             count_logged(learner, steps)
             if entries is not None:
                 counted = 1 if learner.task.horizon is not None else len(steps)
@@ -35,12 +35,12 @@ def count_log(learner: "ControlLoop", change: Change, log: Any, again: bool, pro
             if not last_only or number == len(episodes) - 1:
                 learner._keep_plan()
             bar.advance(1)
-    change.after = ()  # now it is done
+    change.after = ()  # completed: nothing to restore
     return len(episodes)
 
 
 def count_logged(learner: "ControlLoop", steps: Steps) -> None:
-    """Count one logged episode. Without a horizon, make a plan wherever one would have been made."""
+    """Count one logged episode. Without a horizon, make a plan before each step for which one is due."""
     if learner.task.horizon is None:
         for i in range(len(steps)):
             learner._plan_if_due()

@@ -1,7 +1,7 @@
-"""Options that several algorithms have: each is a small frozen dataclass that cannot be built wrong, made from arguments once.
+"""Options that several algorithms share: frozen dataclasses, checked when they are made from arguments.
 
 BeliefNames      kinds of the confidence sets of both layers
-Knowledge        policies and environment that are known, and the declared structure of what is learned
+Knowledge        known policies, the known environment, and declared structure
 ForgetRules      how counts fade
 FullPlans        make whole plans, and when
 GreedyBackups    back up only the states that are visited
@@ -26,7 +26,7 @@ from cede.rows.fading import Forget, HalfLife, Window
 
 Replan = Literal["every", "doubling"] | int | None
 Planning = Literal["full", "greedy"]
-STEPS_BETWEEN_PLANS = 1000  # by default where there is no horizon, and prices of limits must move
+STEPS_BETWEEN_PLANS = 1000  # default without a horizon, if there are prices of limits to update
 MOST_EPISODES = 2**62
 
 
@@ -35,7 +35,7 @@ class BeliefNames(Remade):
     """Names of the kinds of the confidence sets, see beliefs/registry.py."""
 
     environment: str = "printed"
-    agents: str | None = None  # None: the same
+    agents: str | None = None  # None: as the environment's
 
     def __post_init__(self) -> None:
         for name in ("environment", "agents"):
@@ -59,7 +59,7 @@ class BeliefNames(Remade):
 
 @dataclass(frozen=True, eq=False)
 class Knowledge(Remade):
-    """What need not be learned, and what is declared of the rest."""
+    """Known policies, the known environment, and declared structure of the rest."""
 
     agents: Mapping[int, Floats] = field(default_factory=dict)  # index in task.tables -> policy, (slots, S, A)
     environment: Environment | None = None
@@ -73,7 +73,7 @@ class Knowledge(Remade):
                 check.instance("Knowledge", name, getattr(self, name), kind)
 
     def check_fits(self, owner: str, task: Task) -> None:
-        """Check the shapes and names of what is known and declared against a task."""
+        """Check shapes and names against a task."""
         for table, policies in self.agents.items():
             name = task.tables[check.index(owner, "the number of a known agent", table, len(task.tables))]
             shape = (int(task.layout.n_slots[table]), task.n_states, task.n_actions)
@@ -85,14 +85,14 @@ class Knowledge(Remade):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments that give this. Agents are named by their number."""
-        given = {"known_agents": dict(self.agents), "known_environment": self.environment, "structure": self.structure}
-        return {name: value for name, value in given.items() if value}
+        """Return the arguments that give this. Agents are given by index."""
+        arguments = {"known_agents": dict(self.agents), "known_environment": self.environment, "structure": self.structure}
+        return {name: value for name, value in arguments.items() if value}
 
 
 @dataclass(frozen=True, eq=False)
 class ForgetRules(Remade):
-    """How counts fade. Counts for which there is no rule do not."""
+    """How counts fade. Counts without a rule do not fade."""
 
     agents: Mapping[str, Forget] = field(default_factory=dict)  # by name in task.tables
     environment: Forget | None = None
@@ -116,13 +116,13 @@ class ForgetRules(Remade):
     @property
     def arguments(self) -> dict[str, Any]:
         """Return the arguments that give these rules."""
-        given = {"forget": dict(self.agents), "forget_environment": self.environment}
-        return {name: value for name, value in given.items() if value}
+        arguments = {"forget": dict(self.agents), "forget_environment": self.environment}
+        return {name: value for name, value in arguments.items() if value}
 
 
 @dataclass(frozen=True)
 class FullPlans(Remade):
-    """Make whole plans: for every episode, when a count has doubled, or every so many episodes (without horizon: steps)."""
+    """Make whole plans: for every episode, when a count has doubled, or after a number of episodes (without horizon: steps)."""
 
     replan: Literal["every", "doubling"] | int = "every"
 
@@ -137,7 +137,7 @@ class FullPlans(Remade):
 
 @dataclass(frozen=True)
 class GreedyBackups(Remade):
-    """Back up only the states that are visited (Efroni et al. 2019). There is no whole plan that could be kept."""
+    """Back up only visited states (Efroni et al. 2019), without a whole plan."""
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def checked_plans(owner: str, task: Task, planning: Any, replan: Any, promise: o
 def checked_full_plans(owner: str, task: Task, replan: Any, promise: object = None) -> FullPlans:
     """Check the argument `replan`, and return when to plan.
 
-    replan: None means every episode; without a horizon when a count has doubled, or, if anything is promised, after so many steps.
+    replan: None means every episode; without a horizon, when a count has doubled, or with a promise after STEPS_BETWEEN_PLANS.
     """
     if replan is None:
         replan = "every" if task.horizon is not None else "doubling" if promise is None else STEPS_BETWEEN_PLANS
@@ -204,9 +204,9 @@ def checked_environment(owner: str, task: Task, environment: Any) -> Environment
 
 
 def checked_knowledge(owner: str, task: Any, known_agents: Any, known_environment: Any, structure: Any) -> Knowledge:
-    """Check what is known or declared, and return it. The arguments are those of `ucrl2_mc`.
+    """Check known policies, known environment and declared structure; return them. The arguments are those of `ucrl2_mc`.
 
-    What is declared of something that is known is dropped.
+    Declared structure of known tables is dropped.
     """
     agents = known_policies(owner, checked_task(owner, task), {} if known_agents is None else known_agents)
     environment = checked_environment(owner, task, known_environment)
@@ -238,7 +238,10 @@ def checked_forgetting(owner: str, task: Task, forget: Any, forget_environment: 
         check.fail(owner, "forget", check.show(forget), "a HalfLife or a Window, or one by agent: {'human': HalfLife(500)}")
     else:
         rules = dict(forget)
-    for place, rule in (*((f"forget[{name!r}]", one) for name, one in rules.items()), ("forget_environment", forget_environment)):
+    for place, rule in (
+        *((f"forget[{name!r}]", of_agent) for name, of_agent in rules.items()),
+        ("forget_environment", forget_environment),
+    ):
         if rule is not None and not isinstance(rule, HalfLife | Window):
             check.fail(owner, place, check.show(rule), "a HalfLife or a Window")
     for name in rules:

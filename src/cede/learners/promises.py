@@ -1,8 +1,8 @@
-"""What a learner promises beside a low cost: limits of control, a baseline, or trial episodes. It can have one of them.
+"""Promises of a learner beside a low cost: limits of control, a baseline, or trial episodes. A learner has at most one.
 
 ShareLimits      shares of the steps in which members act, at least and at most (planning by prices, limits.py)
 Baseline         a policy that the learner must never be much worse than (proofs, baseline.py)
-TrialEpisodes    every member has control in whole episodes, at first and then ever more seldom
+TrialEpisodes    every member has control in whole episodes, less and less often
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from cede.problem.task import Task
 
 @dataclass(frozen=True, eq=False)
 class ShareLimits(Remade):
-    """The share of the steps in which each member acts, at least and at most. Arguments `at_least` and `at_most` of `ucrl2_mc`."""
+    """Least and greatest share of the steps in which each member acts. Arguments `at_least` and `at_most` of `ucrl2_mc`."""
 
     least: Floats  # (members,)
     most: Floats  # (members,)
@@ -47,10 +47,10 @@ class ShareLimits(Remade):
 
 @dataclass(frozen=True, eq=False)
 class Baseline(Remade):
-    """What a learner must never be much worse than. `ucrl2_mc` makes it from its arguments `baseline`, `alpha` and `start`."""
+    """A policy that the learner must never be much worse than. Arguments `baseline`, `alpha` and `start` of `ucrl2_mc`."""
 
     policy: Policy  # (L, S, D)
-    alpha: float  # the part of its cost that the learner may lose
+    alpha: float  # the fraction of its cost that the learner may lose
     start: Floats | None = None  # (S,) probabilities of the first state; None: not known
     name: str = "a policy"
 
@@ -85,20 +85,20 @@ class Baseline(Remade):
 
 @dataclass(frozen=True)
 class TrialEpisodes(Remade):
-    """Every member has control for a whole episode, one after the other, in the first n episodes of a team of n, in n from episode
-    8 n + 1 on, then from 64 n + 1, and so on, ever more seldom. So nobody is ignored for ever.
+    """Every member has control for a whole episode, one after the other, in n episodes from episode 1, 8 n + 1, 64 n + 1, ... on,
+    n being the number of members. So every agent is tried again and again.
     """
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Return no arguments: `recommended` has them wherever it can."""
+        """Return no arguments: `recommended` always has trial episodes where they are possible."""
         return {}
 
 
 def trial_at(task: Task, promise: Any, episode: int) -> str | None:
-    """Return the name of the member to whom an episode, 1, 2, ..., is a trial episode; None if it is none.
+    """Return the member whose trial episode an episode, 1, 2, ..., is, by name; None if it is none.
 
-    promise: of a learner's settings. The rule is that of `TrialEpisodes`.
+    promise: of a learner's settings. `TrialEpisodes` has the rule.
     """
     able = [member for member in range(len(task.members)) if task.can_reach(member)]
     begin, n = 0, len(able)
@@ -120,7 +120,7 @@ def checked_form(owner: str, place: Any, array: Any, axes: int, dtype: Any = np.
 
 
 def least_step_cost(task: Task) -> float:
-    """Return the least that a step of a task can cost."""
+    """Return the least cost of a step of a task."""
     n, (least, most) = task.n_agents, task.extremes_of_env_cost
     control, switching = task.control_cost.reshape(-1, n), task.switch_cost.reshape(-1, n, n)
     return float(step_costs(least, most - least, *task.extremes_of_enter_cost, control, switching, task.is_terminal)[0])
@@ -164,8 +164,8 @@ def checked_baseline(owner: str, task: Task, baseline: Any, alpha: Any, start: A
 def checked_promise(owner: str, task: Task, at_most: Any, at_least: Any, baseline: Any, alpha: Any, start: Any) -> Promise:
     """Make a promise of the arguments of `ucrl2_mc`, after checks; None if nothing is promised."""
     limits = checked_limits(owner, task, at_most, at_least)
-    given = checked_baseline(owner, task, baseline, alpha, start)
-    if limits is not None and given is not None:
+    promised = checked_baseline(owner, task, baseline, alpha, start)
+    if limits is not None and promised is not None:
         expected = "left out with at_most or at_least, which it can contradict: price control instead, by control_cost"
-        check.fail(owner, "baseline", str(given), f"{expected} (docs/guarantees.md)")
-    return given if limits is None else limits
+        check.fail(owner, "baseline", str(promised), f"{expected} (docs/guarantees.md)")
+    return promised if limits is None else limits

@@ -1,4 +1,4 @@
-"""Never much worse than a baseline: what was seen of its cost and of deviating from it, and what that proves."""
+"""Proofs that a learner is not much worse than its baseline, from the costs of episodes that kept to it or deviated."""
 
 from math import inf, log
 from typing import Annotated
@@ -13,13 +13,13 @@ from cede._kernels.problem import ProblemArrays
 from cede.planning.backup import FOLLOW, backward, begin, start_mean
 from cede.planning.model import ModelArrays
 
-UNDECIDED, DEVIATE, KEEP_TO = 0.0, 1.0, 2.0  # what was decided for the running episode
+UNDECIDED, DEVIATE, KEEP_TO = 0.0, 1.0, 2.0  # decision for the running episode
 
 RECORD = np.dtype(
     [
         ("explored", np.float64),  # episodes in which the learner deviated,
-        ("explored_cost", np.float64),  # what they cost,
-        ("explored_squares", np.float64),  # and the squared differences of their costs from what was expected
+        ("explored_cost", np.float64),  # the sum of their costs,
+        ("explored_squares", np.float64),  # and of squared differences of their costs from the mean before
         ("kept", np.float64),  # the same of the episodes in which it kept to the baseline
         ("kept_cost", np.float64),
         ("kept_squares", np.float64),
@@ -32,24 +32,24 @@ RECORD = np.dtype(
 
 
 class BaselineArrays(Bundle):
-    """What a learner needs that must never be much worse than a baseline. All arrays are empty where there is none."""
+    """The baseline of a learner, and the record of its episodes. All arrays are empty without a baseline."""
 
     policy: Int16s3  # (L, S, D) the baseline
-    alpha: float  # the part of its cost that may be lost
-    delta: float  # with this probability chance may deceive the learner
+    alpha: float  # the fraction of its cost that may be lost
+    delta: float  # probability that the proof is wrong
     start: Float1  # (S,) probabilities of the first state; empty: not known
     opposite: ModelArrays  # the learner's model with all costs negated
     value: Float3  # (L + 1, S, D) scratch
-    record: Annotated[NDArray[np.void], RECORD, 1]  # (1,) what was seen so far
+    record: Annotated[NDArray[np.void], RECORD, 1]  # (1,) of the episodes so far
 
 
 @unit(types.none, BaselineArrays, types.boolean, types.float64, types.float64)
 def record_episode(baseline, followed, cost, most):
-    """Record the cost of an episode, by what was decided for it before.
+    """Record the cost of an episode, by the decision that was made before it.
 
-    most: what any episode can cost. followed: did it go as decided? One that was to keep to the baseline, and did not, counts
-    among those that did as if it had cost nothing, and beside them as if it had cost the most: which episodes count must not
-    depend on how they went.
+    most: greatest cost of an episode. followed: whether it went as decided. Whether an episode counts must not depend on its
+    course. So an episode that should have kept to the baseline, and did not, counts twice: as one that kept to it at cost 0, and
+    among those that deviated with cost `most`.
     """
     record = baseline.record[0]
     if record.decided == KEEP_TO:
@@ -72,9 +72,9 @@ def record_episode(baseline, followed, cost, most):
 
 @kernel
 def deviation(squares, size, delta):
-    """Return how far a sum of random numbers from 0 to `size` is from the sum of their means, at most, to one side.
+    """Return a one-sided bound on the distance between a sum of random numbers from 0 to `size` and the sum of their means.
 
-    It holds with probability 1 - delta whenever and however often one looks. squares: sum of squared differences from guesses
+    It holds with probability 1 - delta at all times at once. squares: sum of squared differences from predictions
     made beforehand. For 0 < x < 1 the process exp(x sum / size - (-log(1 - x) - x) squares / size^2) is a supermartingale (Fan,
     Grama and Liu 2015); a mixture of those for x = 1/2, 1/4, ... with weights 1 / ((j + 1) (j + 2)) exceeds 1 / delta with
     probability delta.
@@ -89,11 +89,12 @@ def deviation(squares, size, delta):
 
 @kernel
 def proven_by_costs(record, most, alpha, delta):
-    """Return what deviating may have cost at most, how many times the baseline's cost that may be, and whether that is enough.
+    """Return an upper bound on the cost of deviating so far, the allowed multiple of the baseline's cost, and whether any policy
+    is allowed in the next episode.
 
-    By the costs of episodes so far, whatever the model; enough means for any policy in the next episode. Raises record.proven. Of n
-    episodes, this one included, those that kept to the baseline cost what it costs. So the rest, e of them and this one, may cost
-    (e + 1 + alpha n) times as much as an episode of the baseline. most: what an episode can cost.
+    Uses the costs of episodes so far, not the model. Raises record.proven. Of n episodes, this one included, e earlier ones
+    deviated. These e and this one may together cost (e + 1 + alpha n) times as much as an episode of the baseline. most: greatest
+    cost of an episode.
     """
     if record.kept > 0.0:
         proven = (record.kept_cost - deviation(record.kept_squares, most, delta / 2)) / record.kept
@@ -105,7 +106,7 @@ def proven_by_costs(record, most, alpha, delta):
 
 @kernel
 def least_cost_within(model, policy, value, start, start_agent, scratch, thread):
-    """Return the least that an episode of a policy can cost within what is believed.
+    """Return the least cost of an episode of a policy within the confidence sets.
 
     value: scratch. start: (S,), or empty: then the least over all states.
     """
@@ -122,7 +123,7 @@ def least_cost_within(model, policy, value, start, start_agent, scratch, thread)
 
 @unit(types.none, ProblemArrays, ProblemArrays)
 def negate_costs(problem, opposite):
-    """Write the negated costs of control and hand-over. A hand-over that is not possible stays so: no policy has it."""
+    """Write the negated costs of control and hand-over. Impossible hand-overs stay at infinity."""
     control_cost, switch_cost = problem.control_cost, problem.switch_cost
     for s in range(control_cost.shape[0]):
         for d in range(control_cost.shape[1]):

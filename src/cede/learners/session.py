@@ -1,4 +1,4 @@
-"""The running episode of a learner: what was observed since the last one ended, and what is written down of it."""
+"""The running episode of a learner: its observed steps, and their record."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -20,7 +20,7 @@ from cede.steps.step import Episode, Step, Steps
 
 
 def time_first(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let calls of a method leave out its first argument, the time t, where the task has no horizon: t is 0 there."""
+    """Decorate a method whose first argument is the time t: without a horizon, callers leave it out, and it is 0."""
 
     @wraps(method)
     def call(self: Any, *args: Any, **named: Any) -> Any:
@@ -32,8 +32,9 @@ def time_first(method: Callable[..., Any]) -> Callable[..., Any]:
 class Session:
     """One running episode.
 
-    task, structure: of the learner. steps: what was observed one by one. episode: what was observed all at once, instead. Without a
-    horizon every step is counted when it is observed; `steps` then holds the last one alone, which the next one must continue.
+    task, structure: of the learner. steps: steps that were observed one by one. episode: steps that were observed all at once,
+    instead. Without a horizon every step is counted when it is observed; `steps` then holds only the last, which the next must
+    continue.
     """
 
     def __init__(self, task: Task, structure: Structure | None) -> None:
@@ -43,7 +44,7 @@ class Session:
 
     @property
     def observed(self) -> int:
-        """Return how many steps were observed and are not counted yet."""
+        """Return the number of observed steps that are not counted yet."""
         if self.task.horizon is None:
             return 0
         return len(self.steps) if self.episode is None else len(self.episode.actions)
@@ -60,7 +61,7 @@ class Session:
         return observed_step(owner, self.task, self.structure, t, places, last, costs, moved)
 
     def add(self, step: Step) -> None:
-        """Take note of a step that was checked. Without a horizon, arriving in a terminal state ends the run."""
+        """Add a checked step. Without a horizon, arriving in a terminal state ends the run."""
         if self.task.horizon is not None:
             self.steps.append(step)
         else:
@@ -88,13 +89,13 @@ class Session:
             "steps": np.array([step[:6] for step in self.steps], dtype=np.int64).reshape(-1, 6),
             "charged": np.array([step[6:8] for step in self.steps], dtype=np.float64).reshape(-1, 2),
         }
-        for one in fields(self.episode) if self.episode is not None else ():
-            if getattr(self.episode, one.name) is not None:
-                result[one.name] = np.asarray(getattr(self.episode, one.name))
+        for column in fields(self.episode) if self.episode is not None else ():
+            if getattr(self.episode, column.name) is not None:
+                result[column.name] = np.asarray(getattr(self.episode, column.name))
         return result
 
     def unpack(self, arrays: Arrays) -> None:
-        """Go on with an episode that comes from a file, after all checks."""
+        """Continue an episode from a file, after checks."""
         more = dict(arrays)
         steps, charged = more.pop("steps"), more.pop("charged")
         if steps.dtype != np.int64 or steps.ndim != 2 or steps.shape[1] != 6:
@@ -113,10 +114,10 @@ class Session:
 
 @dataclass(frozen=True)
 class Recording:
-    """What is written down of a learner: its recorder, if it has one, and which recorded episodes it has counted."""
+    """The record of a learner: its recorder or None, and which recorded episodes it has counted."""
 
     recorder: Recorder | None = None
-    earlier: Recorded = field(default_factory=Recorded)  # what it has counted of records, without those of this recorder
+    earlier: Recorded = field(default_factory=Recorded)  # episodes counted from other records than this recorder's
 
     @property
     def recorded(self) -> Recorded:
@@ -125,11 +126,11 @@ class Recording:
 
     @property
     def is_open(self) -> bool:
-        """Return whether steps are written down."""
+        """Return whether steps are recorded."""
         return self.recorder is not None and self.recorder.is_open
 
     def together(self) -> AbstractContextManager[None]:
-        """Return a context in which the record and the learner change, or neither does."""
+        """Return a context in which record and learner change together, or neither does."""
         return nullcontext() if self.recorder is None else self.recorder.all_or_nothing()
 
     def added(self, entry: Entry, counted: int) -> "Recording":
@@ -137,14 +138,14 @@ class Recording:
         return replace(self, earlier=self.earlier.add(entry, counted))
 
     def ended(self, *, counted: bool) -> "Recording":
-        """Return it after the running episode was counted or dropped. A recorder that was closed is left."""
+        """Return it after the running episode was counted or dropped, without a recorder that was closed."""
         closed = self.recorder is not None and not self.is_open
         earlier = (self.recorded if closed else self.earlier).ended(counted=counted)
         return Recording(None if closed else self.recorder, earlier)
 
 
 class ScaleByEpisode:
-    """The scales of the sets, as numbers. A schedule is a function of the user: it is called once for each episode."""
+    """The scales of the sets, as numbers. A schedule, which is a user's function, is called once for each episode."""
 
     def __init__(self, scale: Scale) -> None:
         self.scale = scale

@@ -1,4 +1,4 @@
-"""Many learners with the same settings, stacked: arrays by name, whose first axis is the team. Shards and checkpoints hold them."""
+"""Stacks of learners with the same settings, for shards and checkpoints: arrays by name, whose first axis is the team."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -18,26 +18,26 @@ STACKED = {"agents": AGENT, "environment": ENVIRONMENT, "costs": COSTS, "starts"
 def stack_states(sizes: Sizes, states: Sequence[LearnerState], names: Sequence[Names], keeps_plans: bool) -> Arrays:
     """Stack the states of n learners with the same settings: arrays by name, whose first axis is the team.
 
-    names: of the agents of each team, `task.tables`. Counts and extras are concatenated; the array NAME_size, (n,), says how many
-    each team has. keeps_plans: whether policy and value are included.
+    names: of the agents of each team, `task.tables`. Counts and extras are concatenated; the array NAME_size, (n,), has the length
+    of each team's part. keeps_plans: whether policy and value are included.
     """
     result: Arrays = {"planned": np.array([state.planned if keeps_plans else 0 for state in states], dtype=np.int64)}
     result["fresh"] = np.array([keeps_plans and state.must_use_plan for state in states], dtype=np.int64)
     for name in STACKED:
         seen = stacked_layers(sizes, states, names, name)
-        result[f"{name}_size"] = np.array([len(one.key) for one in seen], dtype=np.int64)
-        result[f"{name}_key"] = np.concatenate([one.key for one in seen])
-        result[f"{name}_number"] = np.concatenate([one.number for one in seen])
-    for one in has(sizes) + [one for one in ARRAYS if keeps_plans and one.name in PLAN]:
-        shape, given = one.metadata["shape"](sizes), [getattr(state, one.name) for state in states]
-        if one.name in PLAN:  # zeros that are never touched need no memory
-            result[one.name] = np.zeros((len(states), *shape), dtype=one.metadata["dtype"])
-            for i, array in enumerate(given):
+        result[f"{name}_size"] = np.array([len(layer.key) for layer in seen], dtype=np.int64)
+        result[f"{name}_key"] = np.concatenate([layer.key for layer in seen])
+        result[f"{name}_number"] = np.concatenate([layer.number for layer in seen])
+    for declared in has(sizes) + [declared for declared in ARRAYS if keeps_plans and declared.name in PLAN]:
+        shape, arrays = declared.metadata["shape"](sizes), [getattr(state, declared.name) for state in states]
+        if declared.name in PLAN:  # untouched zeros need no memory
+            result[declared.name] = np.zeros((len(states), *shape), dtype=declared.metadata["dtype"])
+            for i, array in enumerate(arrays):
                 if states[i].has_plan:
-                    result[one.name][i] = array
+                    result[declared.name][i] = array
         else:
-            start = at_start(one, sizes)
-            result[one.name] = np.stack([array if array.size else start for array in given])
+            start = at_start(declared, sizes)
+            result[declared.name] = np.stack([array if array.size else start for array in arrays])
     return result | stack_extras(sizes.extras, [state.extras for state in states])
 
 
@@ -46,15 +46,15 @@ def unstack_states(
 ) -> list[LearnerState]:
     """Return the states of n learners from a stack, as `stack_states` makes it, after a run.
 
-    before: the states before the run. names: of the agents of each team. episodes: how many episodes were counted since. own: how
-    many of them into the learner's own environment counts. Large arrays are handed over, not copied.
+    before: the states before the run. names: of the agents of each team. episodes: number of episodes counted since. own: the
+    number of those in the learner's own environment counts. Large arrays are not copied.
     """
     result = []
     ends = {name: np.cumsum(stacked[f"{name}_size"]) for name in STACKED}
     rows = agent_rows(sizes.task, sizes.settings.structure)
     extras = unstack_extras(sizes.extras, stacked, len(before))
     for i, state in enumerate(before):
-        found: dict[str, Any] = {"extras": extras[i], **{one.name: stacked[one.name][i] for one in has(sizes)}}
+        values: dict[str, Any] = {"extras": extras[i], **{declared.name: stacked[declared.name][i] for declared in has(sizes)}}
         layers: dict[str, LayerCounts] = {}
         for name, end in ends.items():
             part = slice(end[i] - stacked[f"{name}_size"][i], end[i])
@@ -65,10 +65,10 @@ def unstack_states(
             elif len(key):
                 layers[STACKED[name]] = LayerCounts(sizes.seen[name], key, number)
         if "value" in stacked and stacked["planned"][i] > 0:
-            found |= {name: stacked[name][i] for name in PLAN}
-            found |= {"planned": int(stacked["planned"][i]), "stale": not stacked["fresh"][i]}
-        found["counts"] = Counts(layers, state.episodes + episodes, state.environment_episodes + own)
-        result.append(LearnerState(**found))
+            values |= {name: stacked[name][i] for name in PLAN}
+            values |= {"planned": int(stacked["planned"][i]), "stale": not stacked["fresh"][i]}
+        values["counts"] = Counts(layers, state.episodes + episodes, state.environment_episodes + own)
+        result.append(LearnerState(**values))
     return result
 
 
@@ -122,15 +122,15 @@ def check_stack(owner: str, sizes: Sizes, stacked: Arrays, n: int) -> None:
         if begin < end:
             layer = LayerCounts(sizes.shapes[COSTS], stacked["costs_key"][begin:end], stacked["costs_number"][begin:end])
             check_sums(f"{owner}, team {i}", layer)
-    for one in ARRAYS:
-        if one.name in stacked:
-            check_array(owner, one, stacked[one.name], sizes, n)
+    for declared in ARRAYS:
+        if declared.name in stacked:
+            check_array(owner, declared, stacked[declared.name], sizes, n)
     for extras in unstack_extras(sizes.extras, stacked, n):
         check_extras(owner, sizes.extras, extras)
 
 
 def environment_extras(owner: str, sizes: Sequence[Sizes], extras: Extras) -> Extras:
-    """Check the extras of a shared environment, and return them. sizes: of all who share it; what none declares is dropped."""
+    """Check the extras of a shared environment, and return them. sizes: of all its learners; undeclared extras are dropped."""
     declared = next((some.extras for some in sizes if some.extras), ())
     extras = of_layer(extras, "environment") if declared else {}
     check_extras(owner, declared, extras)

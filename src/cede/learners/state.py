@@ -1,8 +1,8 @@
-"""What a learner keeps between episodes: one declared table of fields.
+"""The state of a learner between episodes, as one declared table of fields.
 
-`LearnerState` is that table: every field says what it is, which shape and type it has, how it begins, and which learners have it.
-All other code iterates over it: start values, packing for shards, cutting and joining stacks, files, checkpoints, and all checks.
-A new field is a line here and the code that uses it.
+Every field of `LearnerState` declares its shape, type, start value, and which learners have it. All other code iterates over the
+fields: start values, packing for shards, cutting and joining stacks, files, checkpoints, and checks. A new field is a line here and
+the code that uses it.
 """
 
 from collections.abc import Callable, Mapping
@@ -62,7 +62,7 @@ class Sizes:
 
     @cached_property
     def option(self) -> FeaturePrior | None:
-        """Return the option that owns the extras; None: there is none."""
+        """Return the option that owns the extras, or None."""
         task, settings = self.task, self.settings
         if settings.features is None:
             return None
@@ -91,7 +91,7 @@ class Sizes:
 
     @property
     def cost_window(self) -> int:
-        """Return for how many episodes a cost that is learned counts; 0: for ever, or there is none."""
+        """Return the number of episodes after which an observed cost is forgotten; 0: never, or no costs are learned."""
         return longest_window([self.settings.forgetting.environment]) if self.seen["costs"][0] else 0
 
 
@@ -99,14 +99,14 @@ Shape = Callable[[Sizes], tuple[int, ...]]
 Names = tuple[str, ...]  # of the agents of a team, `task.tables`
 
 
-def kept(
+def array_field(
     dtype: Any, shape: Shape, when: Callable[[Sizes], bool], *, start: float = 0, limit: Callable[[Sizes], int] | None = None
 ) -> Any:
     """Declare an array field of `LearnerState`.
 
     dtype: its type. shape, when: functions of `Sizes`: its shape, and whether such a learner has the field. start: the value that
-    fills it at first. limit: for indices into a table, a function of `Sizes` that returns how many places the table has; -1 is no
-    place. In a state an empty array stands for one that is as at the start.
+    fills it at first. limit: for indices into a table, a function of `Sizes` that returns the length of the table; -1 is no index.
+    In a state, an empty array stands for the start values.
     """
     about = {"dtype": np.dtype(dtype), "shape": shape, "when": when, "start": start, "limit": limit}
     return field(default_factory=lambda: np.empty(0, dtype=dtype), metadata=about)
@@ -114,47 +114,51 @@ def kept(
 
 @dataclass(frozen=True, eq=False)
 class LearnerState:
-    """What one learner keeps between episodes. `Learner.state` returns it."""
+    """The state of one learner between episodes. `Learner.state` returns it."""
 
     counts: Counts = NOTHING  # without environment and costs if these are shared with a fleet; a layer that is missing is empty
     planned: int = 0  # the episode for which the plan was made; 0: there is no plan
-    stale: bool = False  # whether an episode was counted since it was last checked if a new plan is due
+    stale: bool = False  # whether an episode was counted since the last check whether a new plan is due
     extras: Extras = field(default_factory=dict)  # arrays that an option owns, by name; without the environment's if it is shared
-    policy: Policy = kept(np.int16, lambda s: s.plan, lambda s: True)
-    value: Floats = kept(float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda s: s.settings.policy is None)
-    found: Floats = kept(float, lambda s: (2,), lambda s: s.endless and s.settings.policy is None)  # gain and error of the plan
-    agents_planned_visits: Floats = kept(float, lambda s: (s.seen["agents"][0],), lambda s: s.settings.replan == "doubling")
-    environment_planned_visits: Floats = kept(
+    policy: Policy = array_field(np.int16, lambda s: s.plan, lambda s: True)
+    value: Floats = array_field(float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda s: s.settings.policy is None)
+    found: Floats = array_field(
+        float, lambda s: (2,), lambda s: s.endless and s.settings.policy is None
+    )  # gain and error of the plan
+    agents_planned_visits: Floats = array_field(float, lambda s: (s.seen["agents"][0],), lambda s: s.settings.replan == "doubling")
+    environment_planned_visits: Floats = array_field(
         float, lambda s: (s.seen["environment"][0],), lambda s: s.settings.replan == "doubling"
     )
-    bounds: Floats = kept(float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda s: s.settings.planning == "greedy", start=np.nan)
-    agents_recent: Ints = kept(
+    bounds: Floats = array_field(
+        float, lambda s: (s.plan[0] + 1, *s.plan[1:]), lambda s: s.settings.planning == "greedy", start=np.nan
+    )
+    agents_recent: Ints = array_field(
         int,
         lambda s: (longest_window(s.settings.forgetting.agents.values()), s.task.plan_steps),
         lambda s: longest_window(s.settings.forgetting.agents.values()) > 0,
         start=-1,
         limit=lambda s: prod(s.seen["agents"]),
     )
-    environment_recent: Ints = kept(
+    environment_recent: Ints = array_field(
         int,
         lambda s: (longest_window([s.settings.forgetting.environment]), s.task.plan_steps),
         lambda s: longest_window([s.settings.forgetting.environment]) > 0,
         start=-1,
         limit=lambda s: prod(s.seen["environment"]),
     )
-    costs_recent_row: Ints = kept(
+    costs_recent_row: Ints = array_field(
         int,
         lambda s: (s.cost_window, 2 * s.task.plan_steps),
         lambda s: s.cost_window > 0,
         start=-1,
         limit=lambda s: s.seen["costs"][0],
     )
-    costs_recent_part: Floats = kept(float, lambda s: (s.cost_window, 2 * s.task.plan_steps), lambda s: s.cost_window > 0)
-    prices: Floats = kept(float, lambda s: (len(s.task.members) * PRICE_NUMBERS,), lambda s: s.settings.limits is not None)
-    taken: Ints = kept(  # steps of each member since the plan was made
+    costs_recent_part: Floats = array_field(float, lambda s: (s.cost_window, 2 * s.task.plan_steps), lambda s: s.cost_window > 0)
+    prices: Floats = array_field(float, lambda s: (len(s.task.members) * PRICE_NUMBERS,), lambda s: s.settings.limits is not None)
+    taken: Ints = array_field(  # steps of each member since the plan was made
         int, lambda s: (len(s.task.members),), lambda s: s.endless and s.settings.limits is not None, limit=lambda s: 2**53
     )
-    record: Floats = kept(float, lambda s: (RECORD_NUMBERS,), lambda s: s.settings.baseline is not None)
+    record: Floats = array_field(float, lambda s: (RECORD_NUMBERS,), lambda s: s.settings.baseline is not None)
 
     @property
     def episodes(self) -> int:
@@ -163,7 +167,7 @@ class LearnerState:
 
     @property
     def environment_episodes(self) -> int:
-        """Return how many of them were counted into its own counts of the environment."""
+        """Return how many of them are in its own environment counts."""
         return self.counts.environment_episodes
 
     @property
@@ -172,7 +176,7 @@ class LearnerState:
         return bool(self.policy.size and self.value.size)
 
     def without_environment(self) -> "LearnerState":
-        """Return the state of a learner that from now on shares the environment: without its counts of it, and without a plan."""
+        """Return the state of a learner that joins a fleet: without environment counts, and without a plan."""
         record = self.record.copy()
         record.view(RECORD)["decided"] = UNDECIDED
         extras, start = of_layer(self.extras, "agents"), LearnerState()
@@ -180,13 +184,13 @@ class LearnerState:
         return replace(self, counts=counts, planned=0, extras=extras, policy=start.policy, value=start.value, record=record)
 
     def with_environment(self, sizes: Sizes, layers: Mapping[str, LayerCounts], episodes: int, extras: Extras) -> "LearnerState":
-        """Return the state of a learner that no longer shares the environment. layers, episodes, extras: of the environment."""
-        declared = {one.name for one in sizes.extras}
+        """Return the state of a learner that leaves a fleet. layers, episodes, extras: of the environment."""
+        declared = {extra.name for extra in sizes.extras}
         extras = {**self.extras, **{name: array for name, array in extras.items() if name in declared}}
         return replace(self, counts=Counts({**own_layers(self.counts), **layers}, self.episodes, episodes), extras=extras)
 
     def never_left(self, baseline: Baseline | None) -> tuple[str, ...]:
-        """Return the sentence that says that a learner has kept to its baseline in all episodes so far, and why; or nothing."""
+        """Return the warning that a learner has kept to its baseline in all episodes so far, and why; or nothing."""
         seen = self.record.view(RECORD)[0] if self.record.size else None
         if baseline is None or seen is None or seen["explored"] > 0 or seen["kept"] == 0:
             return ()
@@ -197,26 +201,26 @@ class LearnerState:
 
     @property
     def must_use_plan(self) -> bool:
-        """Return whether there is a plan and nothing was counted since it was last checked: the next episode then uses it."""
+        """Return whether the next episode must use the plan: no episode was counted since the last check."""
         return self.has_plan and not self.stale
 
 
 PLAN = ("policy", "value")
-NUMBERS = tuple(one.name for one in fields(LearnerState) if one.type in (int, bool))
+NUMBERS = tuple(declared.name for declared in fields(LearnerState) if declared.type in (int, bool))
 EPISODES = ("episodes", "environment_episodes")
-ARRAYS: tuple[Field[Any], ...] = tuple(one for one in fields(LearnerState) if one.metadata)
+ARRAYS: tuple[Field[Any], ...] = tuple(declared for declared in fields(LearnerState) if declared.metadata)
 
 Arrays = dict[str, NDArray[Any]]
 
 
 def has(sizes: Sizes) -> list[Field[Any]]:
-    """Return the array fields, without policy and value, that a learner with this task and these settings keeps."""
-    return [one for one in ARRAYS if one.name not in PLAN and one.metadata["when"](sizes)]
+    """Return the array fields, without policy and value, of a learner with this task and these settings."""
+    return [declared for declared in ARRAYS if declared.name not in PLAN and declared.metadata["when"](sizes)]
 
 
-def at_start(one: Field[Any], sizes: Sizes) -> NDArray[Any]:
+def at_start(declared: Field[Any], sizes: Sizes) -> NDArray[Any]:
     """Return an array field as it is at the start."""
-    return np.full(one.metadata["shape"](sizes), one.metadata["start"], dtype=one.metadata["dtype"])
+    return np.full(declared.metadata["shape"](sizes), declared.metadata["start"], dtype=declared.metadata["dtype"])
 
 
 # -------------------------------------------------------------------------------- one learner, as arrays by name
@@ -226,37 +230,37 @@ def pack_state(state: LearnerState) -> tuple[dict[str, Any], Arrays]:
     """Return the numbers of a state, and its arrays by name. `unpack_state` is the inverse."""
     numbers: dict[str, Any] = {name: getattr(state, name) for name in (*EPISODES, *NUMBERS)}
     numbers["layers"] = list(state.counts.layers)
-    arrays: Arrays = {one.name: np.ascontiguousarray(getattr(state, one.name)) for one in ARRAYS}
+    arrays: Arrays = {declared.name: np.ascontiguousarray(getattr(state, declared.name)) for declared in ARRAYS}
     for i, layer in enumerate(state.counts.layers.values()):
         arrays |= {f"counts/{i}/key": layer.key, f"counts/{i}/number": layer.number}
     return numbers, arrays | {f"extras/{name}": array for name, array in state.extras.items()}
 
 
 def unpack_state(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> LearnerState:
-    """Make a state from numbers and arrays that come from outside. All are checked here, since kernels trust them afterwards."""
-    found: dict[str, Any] = {}
+    """Make a state from numbers and arrays of a file. All are checked here, since kernels do not check them."""
+    values: dict[str, Any] = {}
     for name in (*EPISODES, *NUMBERS):
         if name == "stale":
-            found[name] = check.choice("file", name, numbers[name], (True, False))
+            values[name] = check.choice("file", name, numbers[name], (True, False))
         else:
-            found[name] = check.integer("file", name, numbers[name], 0, most_episodes(sizes.task))
-    if found["planned"] > found["episodes"] + 1:
-        check.fail("file", "planned", found["planned"], f"at most {found['episodes'] + 1}, the next episode")
-    found["counts"] = Counts(unpack_layers(sizes, numbers, arrays), *(found.pop(name) for name in EPISODES))
-    for one in ARRAYS:
-        found[one.name] = arrays[one.name]
-        check_array("file", one, arrays[one.name], sizes)
-    found["extras"] = {name.removeprefix("extras/"): array for name, array in arrays.items() if name.startswith("extras/")}
-    check_extras("file", sizes.extras, found["extras"])
-    if found["policy"].size != 0 and found["value"].size == 0 and sizes.settings.policy is None:
+            values[name] = check.integer("file", name, numbers[name], 0, most_episodes(sizes.task))
+    if values["planned"] > values["episodes"] + 1:
+        check.fail("file", "planned", values["planned"], f"at most {values['episodes'] + 1}, the next episode")
+    values["counts"] = Counts(unpack_layers(sizes, numbers, arrays), *(values.pop(name) for name in EPISODES))
+    for declared in ARRAYS:
+        values[declared.name] = arrays[declared.name]
+        check_array("file", declared, arrays[declared.name], sizes)
+    values["extras"] = {name.removeprefix("extras/"): array for name, array in arrays.items() if name.startswith("extras/")}
+    check_extras("file", sizes.extras, values["extras"])
+    if values["policy"].size != 0 and values["value"].size == 0 and sizes.settings.policy is None:
         check.fail("file", "the value of the plan", "missing", "there, as its policy is")
-    state = LearnerState(**found)
+    state = LearnerState(**values)
     check_possible("file", sizes, state.counts)
     return state
 
 
 def unpack_layers(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> dict[str, LayerCounts]:
-    """Make the layers of stored counts, after checks. Before schema 7 the agents' layers stood in one table, below one another."""
+    """Make the layers of stored counts, after checks. Before schema 7, one table held the rows of all agents."""
     layers = {}
     if "layers" in numbers:
         for i, name in enumerate(numbers["layers"]):
@@ -277,13 +281,13 @@ def unpack_layers(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str,
 
 
 def most_episodes(task: Task) -> int:
-    """Return how many episodes may have been counted at most, so that the number of their steps does not overflow."""
+    """Return the greatest number of episodes for which the number of steps does not overflow."""
     return MOST_COUNT // (task.plan_steps + 1)
 
 
 def first_state(owner: str, sizes: Sizes, counts: Counts | None) -> LearnerState:
-    """Return the state of a new learner. counts: from elsewhere, which are checked: its layers, whole numbers unless they fade, and
-    possible.
+    """Return the state of a new learner. counts: earlier counts, which are checked: layers, whole numbers unless they fade, and
+    `check_possible`.
     """
     if counts is None:
         return LearnerState()
@@ -306,9 +310,7 @@ def first_state(owner: str, sizes: Sizes, counts: Counts | None) -> LearnerState
 
 
 def check_possible(owner: str, sizes: Sizes, counts: Counts) -> None:
-    """Check that no more was counted than can have been seen in so many episodes. Radii rest on that: a row has at most as many
-    visits as there were steps.
-    """
+    """Check that counts are not greater than the number of steps of their episodes allows. Radii rely on that."""
     steps, whole = sizes.task.plan_steps, counts.completed(sizes.shapes)
     for name, layer, episodes in (
         ("agents", whole.all_agents, counts.episodes),
@@ -324,7 +326,7 @@ def check_possible(owner: str, sizes: Sizes, counts: Counts) -> None:
 
 
 def check_cost_sums(owner: str, sizes: Sizes, layer: LayerCounts, episodes: int) -> None:
-    """Check sums of costs, and that there are no more than two for each step of so many episodes."""
+    """Check sums of costs, and that there are at most two costs for each step of the counted episodes."""
     if len(layer.key):
         check_sums(owner, layer)
         counted = float(layer.matrix[:, [0]].sum())
@@ -332,23 +334,27 @@ def check_cost_sums(owner: str, sizes: Sizes, layer: LayerCounts, episodes: int)
             check.fail(owner, "the number of costs", f"{counted:g}", f"possible in {episodes} episodes")
 
 
-def check_array(owner: str, one: Field[Any], array: NDArray[Any], sizes: Sizes, n: int | None = None) -> None:
-    """Check an array of a declared field. The array of one learner may be empty: as at the start.
+def check_array(owner: str, declared: Field[Any], array: NDArray[Any], sizes: Sizes, n: int | None = None) -> None:
+    """Check an array of a declared field. The array of one learner may be empty, for the start values.
 
     n: the length of the first axis, if the arrays of n teams are stacked; None for one learner.
     """
-    shape = one.metadata["shape"](sizes) if n is None else (n, *one.metadata["shape"](sizes))
-    dtype, limit = one.metadata["dtype"], one.metadata["limit"]
+    shape = declared.metadata["shape"](sizes) if n is None else (n, *declared.metadata["shape"](sizes))
+    dtype, limit = declared.metadata["dtype"], declared.metadata["limit"]
     if n is None and array.size == 0 and array.dtype == dtype:
         return
-    if array.dtype != dtype or array.shape != shape or (n is None and one.name not in PLAN and not one.metadata["when"](sizes)):
-        check.fail(owner, f"the shape of {one.name}", f"{array.shape} of {array.dtype}", f"{shape} of {dtype}")
-    if dtype.kind == "f" and not (np.isfinite(array) | (np.isnan(array) & np.isnan(one.metadata["start"]))).all():
-        check.fail(owner, one.name, "not finite", "finite numbers")
-    if one.name == "found" and (array[..., 1] < 0.0).any():
+    if (
+        array.dtype != dtype
+        or array.shape != shape
+        or (n is None and declared.name not in PLAN and not declared.metadata["when"](sizes))
+    ):
+        check.fail(owner, f"the shape of {declared.name}", f"{array.shape} of {array.dtype}", f"{shape} of {dtype}")
+    if dtype.kind == "f" and not (np.isfinite(array) | (np.isnan(array) & np.isnan(declared.metadata["start"]))).all():
+        check.fail(owner, declared.name, "not finite", "finite numbers")
+    if declared.name == "found" and (array[..., 1] < 0.0).any():
         check.fail(owner, "the error of the plan", array[..., 1].min(), "at least 0")
     if limit is not None and not ((array >= -1) & (array < limit(sizes))).all():
-        check.fail(owner, one.name, "beyond the table", "steps that can be")
-    if one.name == "policy":
+        check.fail(owner, declared.name, "beyond the table", "steps that can be")
+    if declared.name == "policy":
         for policy in array[None] if n is None else array:
             checked_switching_policy(owner, sizes.task, policy if sizes.task.horizon is not None else policy[0])

@@ -1,4 +1,4 @@
-"""The working form of a learner: counts that grow in place, the belief that follows from them, and the current plan."""
+"""The working form of a learner: counts that grow in place, beliefs, and the current plan."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,10 +32,10 @@ from cede.steps.step import Steps
 class WorkingLearner:
     """The working form of a learner: counts -> belief -> plan.
 
-    A `Learner` makes it from its stored state when it first needs it, so that learners in a large fleet or in files stay small.
+    A `Learner` makes it from its stored state at first use, so that unused learners of a large fleet stay small.
 
-    shared: where the environment is counted, if a fleet shares it. seed: of ties and samples. scale_at: returns the scales of the
-    sets in an episode; by default those of the settings.
+    shared: the environment counts of the fleet, if the learner shares them. seed: of ties and samples. scale_at: returns the scales
+    of the sets in an episode; by default those of the settings.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class WorkingLearner:
 
     @property
     def arrays(self) -> LearnerArrays:
-        """Return the arrays for the kernels, after taking over a table of the fleet that was replaced or became longer."""
+        """Return the arrays for the kernels, with the fleet's current table of the environment."""
         self._arrays.environment.counts = self.counts.environment
         self._arrays.costs.counts = self.counts.costs.counts
         if self.option is not None:
@@ -75,7 +75,7 @@ class WorkingLearner:
         return self.counts.episodes + 1
 
     def store(self, *, environment: bool) -> LearnerState:
-        """Return the stored form. environment: whether its own counts of the environment are part of it."""
+        """Return the stored form. environment: whether to include environment counts."""
         more: dict[str, Any] = {**plan_arrays(self.task, self.plan), **get_state(self.arrays)}
         return LearnerState(
             counts=self.counts.store(environment=environment),
@@ -109,7 +109,7 @@ class WorkingLearner:
         self.stale = True
 
     def refit(self) -> None:
-        """Fit the models of the option, where they are due. An episode was just counted."""
+        """Fit the models of the option that are due, after an episode was counted."""
         if self.option is not None:
             agents, shared = self.counts.agents, self.counts.shared
             self.extras = self.option.fit("agents", self.extras, lambda: agents.seen.matrix(agents.counted), self.counts.episodes)
@@ -120,15 +120,15 @@ class WorkingLearner:
     # ------------------------------------------------------------------------------------------------- counts -> belief -> plan
 
     def put_radii(self) -> LearnerArrays:
-        """Write the constants and scales of this episode's sets into the arrays, and return these."""
+        """Write the constants and scales of this episode's sets into the arrays; return the arrays."""
         arrays = self.arrays
         put_radii(arrays.radii, self.scale_at(self.episode), self.sizes, self.episode, self.counts.shared.episodes)
         return arrays
 
     def tie_seed(self) -> int:
-        """Return the number that breaks ties in this episode.
+        """Return the seed of ties in this episode.
 
-        It depends on the seed and the episode alone, so the same counts in the same episode give the same full plan.
+        It depends on the learner's seed and the episode alone, so equal counts in the same episode give the same plan.
         """
         return int(tie_seed(self.seed, self.episode))
 
@@ -138,7 +138,7 @@ class WorkingLearner:
         return self.plan is None or (self.stale and bool(kernels.is_due(self.arrays, self.episode, self.planned)))
 
     def make_plan(self) -> Plan:
-        """Return the plan of the current episode, the fixed policy or one from all that was counted. The current plan stays."""
+        """Return a new plan for the current episode, from the counts or the fixed policy. The current plan is not replaced."""
         if self.settings.policy is not None:
             return Plan(self.settings.policy.reshape(self.task.policy_shape), no_value(self.task))
         policy, value = empty_plan(self.task)
@@ -156,7 +156,7 @@ class WorkingLearner:
         self.plan, self.planned, self.stale = plan, self.episode, False
 
     def plan_changed(self, running: bool) -> None:
-        """Note that the plan was replaced, for the promise about a baseline. running: whether an episode is running."""
+        """Update the record of the baseline after the plan was replaced. running: whether an episode is running."""
         plan_changed(self.arrays, running)
 
     def visit(self, t: int, state: int) -> Policy:
@@ -167,24 +167,24 @@ class WorkingLearner:
         return chosen
 
     def may_deviate(self, policy: Policy) -> bool:
-        """Return whether it is proven that this policy keeps the promise about the baseline. Decided once for each episode."""
+        """Return whether this policy provably keeps the promise about the baseline. It is decided once for each episode."""
         arrays = self.put_radii()
         most = float(self.task.layout.left[0]) * most_step_cost(arrays)
         return bool(kernels.may_deviate(arrays, for_kernels(policy), self.task.start_agent, most, *self.scratch(arrays)))
 
     def scratch(self, arrays: LearnerArrays) -> tuple[Any, Any]:
-        """Return the scratch arrays of this thread for a pass and for a thread."""
+        """Return this thread's scratch arrays: for a pass, and for a thread of it."""
         task, n_actions = self.task, arrays.environment.belief.row.shape[1]
         shape = (task.plan_steps, task.n_states, task.n_agents)
         return pass_scratch(arrays.model, shape), thread_scratch(task.n_states, n_actions, task.n_agents)
 
     def in_force(self, own: Plan) -> Plan:
-        """Return the plan of this episode: the learner's own, or the baseline while it is not proven that deviating is safe."""
+        """Return the plan of this episode: the learner's own, or the baseline unless deviating is provably safe."""
         baseline = self.settings.baseline
         return own if baseline is None or self.may_deviate(own.policy) else Plan(baseline.policy, no_value(self.task))
 
     def reason(self) -> str:
-        """Return in a word why the agent that the plan in force names is chosen, for a record."""
+        """Return the reason of this episode's choices, one word, for a record."""
         if self.settings.planning == "greedy":
             return "greedy"
         if is_kept_to(self._arrays.baseline.record.view(np.float64)):
@@ -197,14 +197,14 @@ class WorkingLearner:
     # ------------------------------------------------------------------------------------------------- what it believes
 
     def beliefs(self) -> tuple[Belief, Belief]:
-        """Return copies of the confidence sets of the agents and of the environment, as they follow from the counts."""
+        """Return copies of the confidence sets of the agents and of the environment, from the current counts."""
         arrays = self.put_radii()
         kernels.believe(arrays, self.tie_seed())
         agents = certain_belief(self.task) if self.settings.flat else snapshot(arrays.agents.belief)
         return agents, snapshot(arrays.environment.belief)
 
     def costs(self) -> CostBelief:
-        """Return what is believed of the costs of the environment: what the task says, and intervals for what is learned."""
+        """Return the belief about environment costs: known costs, and intervals for learned costs."""
         task, arrays = self.task, self.arrays
         layer, low, high, mean = arrays.costs, *(task.env_cost.copy() for _ in range(3))
         enter = [None if task.enter_cost is None else task.enter_cost.copy() for _ in range(3)]
@@ -223,19 +223,19 @@ class WorkingLearner:
         return CostBelief(low, high, mean, *enter)
 
     def prices(self) -> dict[str, float]:
-        """Return, by member, what a step of control counts beyond its control cost to meet limits; empty without limits."""
+        """Return the price of limits per step of control, by member; empty without limits."""
         return prices_by_name(self.task, self.arrays)
 
 
 def no_value(task: Task) -> Floats:
-    """Return the value of a plan whose cost is not known: NaN, (L + 1, S, D), or (S, D) without horizon; a view of one number."""
+    """Return the value of a plan of unknown cost: NaN, (L + 1, S, D), or (S, D) without horizon; a view of one number."""
     shape = task.policy_shape
     return np.broadcast_to(np.nan, shape if task.horizon is None else (shape[0] + 1, *shape[1:]))
 
 
 # ------------------------------------------------------------------------------------------------- stored <-> working
 
-# Where the arrays that a learner keeps beside counts and plan (state.py) lie among those of the kernels, by name.
+# The arrays of the kernels that hold the state beside counts and plan (state.py), by name.
 KEPT: dict[str, Callable[[LearnerArrays], NDArray[Any]]] = {
     "agents_planned_visits": lambda arrays: arrays.agents.planned_visits,
     "environment_planned_visits": lambda arrays: arrays.environment.planned_visits,
@@ -251,32 +251,30 @@ KEPT: dict[str, Callable[[LearnerArrays], NDArray[Any]]] = {
 
 
 def put_state(arrays: LearnerArrays, task: Task, settings: Settings, state: LearnerState) -> None:
-    """Copy into the arrays of a learner what its state holds beside counts and plan; what is empty is as at the start."""
+    """Copy the state, without counts and plan, into the arrays of a learner; empty arrays stand for start values."""
     if settings.planning == "greedy":
         has_bounds = state.bounds.size and not np.isnan(state.bounds.flat[0])
         put_bounds(arrays.greedy, task, state.bounds.copy() if has_bounds else optimistic_start(arrays, task))
     for name, place in KEPT.items():
-        kept = getattr(state, name)
-        if kept.size and name != "bounds":
-            place(arrays)[...] = kept
+        array = getattr(state, name)
+        if array.size and name != "bounds":
+            place(arrays)[...] = array
 
 
 def get_state(arrays: LearnerArrays) -> dict[str, NDArray[Any]]:
-    """Return what a learner keeps beside counts and plan: fields of `LearnerState`."""
+    """Return the fields of `LearnerState` beside counts and plan."""
     return {name: place(arrays).copy() for name, place in KEPT.items()}
 
 
 def put_bounds(greedy: GreedyBounds, task: Task, values: Floats) -> None:
-    """Set the values of greedy planning, (L + 1, S, D), and what the kernels keep beside them: what it costs to arrive, and the
-    minima of that over states.
-    """
+    """Set the values of greedy planning, (L + 1, S, D), the values with costs of arriving, and their minima over states."""
     greedy.values, greedy.arrival = values, arrivals(task, values)
     greedy.least = greedy.arrival.min(axis=1)
     greedy.least_at = greedy.arrival.argmin(axis=1).astype(np.int64)
 
 
 def arrivals(task: Task, values: Floats) -> Floats:
-    """Return what it costs to arrive, with all that comes after, from values, (..., S, D); the same array where that is equal."""
+    """Return enter_cost(s) + discount * values, (..., S, D); the same array if that is equal."""
     if task.enter_cost is None and task.discount is None:
         return values
     enter = 0.0 if task.enter_cost is None else task.enter_cost[:, None]
@@ -285,13 +283,11 @@ def arrivals(task: Task, values: Floats) -> Floats:
 
 
 def optimistic_start(arrays: LearnerArrays, task: Task) -> Floats:
-    """Return the first values of greedy planning, (L + 1, S, D): the least cost if whatever is not known were as favourable as
-    possible.
-    """
+    """Return the first values of greedy planning, (L + 1, S, D): the least cost if all unknown rows and costs are at their best."""
     for layer in (arrays.environment,) if arrays.flat else (arrays.agents, arrays.environment):
         layer.belief.width[layer.case < layer.counts.counted] = 2.0
     place = arrays.costs.counts.place
-    if place.size:  # costs that are not known are at their least
+    if place.size:  # unknown costs are at their least
         arrays.model.problem.env_cost[place >= 0] = arrays.costs.least[place[place >= 0]]
     policy, bounds = empty_plan(task)
     run_pass(arrays.model, CHOOSE, policy, bounds, 0)
@@ -299,12 +295,12 @@ def optimistic_start(arrays: LearnerArrays, task: Task) -> Floats:
 
 
 def make_plan(arrays: LearnerArrays, policy: Policy, value: Floats, seed: int) -> None:
-    """Make the plan of an episode from all that was counted, with as many threads as pay off.
+    """Make the plan of an episode from the counts, with as many threads as pay off.
 
-    With the kernel `finish_plan`, which takes note of it, this is equal to the kernel `plan_step`.
+    Followed by the kernel `finish_plan`, it is equal to the kernel `plan_step`.
 
-    policy: (L, S, D), written. value: (L + 1, S, D), written; without horizon (2, S, D), of which value[0] is where the search for
-    the fixed point begins. seed: of ties and samples.
+    policy: (L, S, D), written. value: (L + 1, S, D), written; without horizon (2, S, D), and the search for the fixed point starts
+    from value[0]. seed: of ties and samples.
     """
     scratch = pass_scratch(arrays.model, policy.shape)
     kernels.prepare_plan(arrays, policy, value, seed, scratch)
@@ -328,11 +324,11 @@ def plan_of(task: Task, state: LearnerState) -> Plan | None:
 
 
 def plan_arrays(task: Task, plan: Plan | None) -> dict[str, NDArray[Any]]:
-    """Return a plan as fields of a state, in the form that kernels read; empty if there is none, or its value is not known."""
+    """Return a plan as fields of a state, in the form that kernels read; empty without a plan, or if its value is unknown."""
     if plan is None or np.isnan(plan.value.flat[0]):
         return {}
     if task.horizon is not None:
         return {"policy": plan.policy, "value": plan.value}
     value = np.stack([plan.value, np.zeros_like(plan.value)])
-    found = np.array([plan.gain or 0.0, plan.error])
-    return {"policy": plan.policy[None], "value": value, "found": found}
+    gain_and_error = np.array([plan.gain or 0.0, plan.error])
+    return {"policy": plan.policy[None], "value": value, "found": gain_and_error}

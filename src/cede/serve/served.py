@@ -200,12 +200,8 @@ def unpack_work(message: bytes) -> PlanWork:
 class PlanServer:
     """The code that runs in a plan worker."""
 
-    def version(self) -> str:
-        """Return the version of cede in the worker."""
-        return __version__
-
     def do(self, message: bytes) -> Policy:
-        """Return the policy for a message, `PlanWork.packed`."""
+        """Return the policy for a packed PlanWork."""
         return unpack_work(message).policy()
 
 

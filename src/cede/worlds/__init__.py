@@ -3,7 +3,7 @@
 lane_driving, road, drivers, pictures    the car, its road, the human and the machine, and drawings of them
 machine.npy                              the machine's policy as data; studies/train_machine.py trains it
 riverswim                                the river
-relay                                    a corridor that nobody crosses alone
+relay                                    a corridor that no agent can cross alone
 support_desk                             two models and a person who answer tickets
 by_name                                  all of them by name, for files and the command line
 """

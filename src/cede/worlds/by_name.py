@@ -45,13 +45,13 @@ def world_names() -> list[str]:
 
 
 def registered() -> dict[str, list[EntryPoint]]:
-    """Return the entry points of other packages, by name in order. Several packages may have used one name.
+    """Return the entry points of other packages, by name in order. Several packages may use the same name.
 
-    Nothing is imported, so a broken package does no harm until its world is asked for.
+    Nothing is imported, so a broken package fails only when its world is used.
     """
     entries: dict[str, list[EntryPoint]] = {}
     for entry in entry_points(group=GROUP):
-        if entry not in entries.setdefault(entry.name, []):  # a package may be found twice, as when it is installed to be edited
+        if entry not in entries.setdefault(entry.name, []):  # an editable install may be listed twice
             entries[entry.name].append(entry)
     return dict(sorted(entries.items()))
 
@@ -66,7 +66,7 @@ def load_registered(owner: str, name: str) -> Any:
         check.fail(owner, f"the entry point {check.show(name)} of {GROUP}", f"registered by {sources}", "registered once")
     try:
         return entries[0].load()
-    except (Exception, SystemExit) as error:  # whatever the package does when it is imported
+    except (Exception, SystemExit) as error:  # any error of the package's import
         why = " ".join(check.printable(f"{type(error).__name__}: {error}").split())
         place = f"the entry point {check.show(name)} of {GROUP}, registered by {source_of(entries[0])},"
         raise ValueError(f"{owner}: {place} is broken, must be something that can be imported ({why})") from error

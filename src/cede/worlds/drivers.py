@@ -45,7 +45,7 @@ def human_policy(sigma: float = 2.0) -> Floats:
         gaps, place = np.unique(gap, return_inverse=True)  # few different ones: there are four types of cells
         beaten = ndtr(-(NODES[:, None] + gaps))[:, place.reshape(gap.shape)]  # (nodes, views, i, j)
         beaten[..., range(3), range(3)] = 1.0
-        policy = (beaten.prod(axis=3) * WEIGHTS[:, None, None]).sum(axis=0)  # node by node: not in an order that a library chooses
+        policy = (beaten.prod(axis=3) * WEIGHTS[:, None, None]).sum(axis=0)  # in a fixed order, node by node
         policy[np.isinf(cost)] = 0.0
         policy /= policy.sum(axis=1, keepdims=True)  # the quadrature is off by some 1e-16
     result: Floats = policy[which]
@@ -60,7 +60,7 @@ def distinct_views() -> tuple[Floats, Ints]:
 
 
 def solo(environment_traffic: tuple[float, float, float]) -> TwoLayerMDP:
-    """Return the road as a problem for one driver who learns alone, as a switching problem in which switching is steering.
+    """Return the road as a problem for one driver: a switching problem in which switching is steering.
 
     environment_traffic: probabilities of the initial traffic levels no-car, light, heavy.
     """
@@ -74,7 +74,7 @@ def machine_policy() -> Floats:
     It is what UCRL2 learned on roads that start without cars, as in the paper, and comes as data with the package (machine.npy:
     (10, S) uint8, the action at each time step in each state). `studies/train_machine.py` made it, and trains other machines.
 
-    In training it meets hardly any car, so it drives nearly as well as possible without traffic and badly in it.
+    There are hardly any cars in training, so it drives nearly as well as possible without traffic and badly in traffic.
     """
     with (resources.files("cede.worlds") / MACHINE_FILE).open("rb") as file:
         actions = np.load(file, allow_pickle=False)

@@ -39,7 +39,7 @@ def draw_road(axes: Any, along: road.Road, title: str = "", size: float = 1.0) -
 def draw_drive(
     axes: Any, driven: Drive, agents: tuple[str, ...] = ("machine", "human"), title: str = "", size: float = 1.0
 ) -> None:
-    """Draw a road and the car's way along it, each step in the colour of who drove; `agents` are the names of the members.
+    """Draw a road and the car's way along it, each step in the colour of the driver; `agents` are the names of the members.
 
     size: of lines and marks, smaller for small panels.
     """

@@ -1,7 +1,6 @@
-"""The relay: a corridor in sections, each of which only one agent can cross. Nobody reaches the end alone.
+"""The relay: a corridor in sections, each of which only one agent can cross. No agent reaches the end alone.
 
-A learner must find a way along which it has never seen any single agent go. Unseen transitions that count as uniform can hide
-that way for ever.
+A learner must find a way that no single agent takes. A learner for which unseen transitions are uniform may never find it.
 """
 
 from typing import Any

@@ -72,8 +72,8 @@ def riverswim(
     agents: D probabilities. version: the current, "osband" or "strehl-littman". macro: how many steps of the river one decision
     takes, the paper's action size; there are then 2^macro actions, the cost of an action is the expected sum over its steps, and
     the horizon counts decisions (the paper does not say). control_cost: one number or D. switch_cost: one number or (D, D).
-    horizon, discount: as in `TwoLayerMDP`; without both, as in the first papers on this river, it is the average cost of a step
-    that counts.
+    horizon, discount: as in `TwoLayerMDP`; without both, as in the first papers on this river, the objective is the average cost of
+    a step.
     """
     owner = "riverswim"
     chances = check.array(owner, "agents", agents, (None,), "(D,)")

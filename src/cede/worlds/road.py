@@ -1,7 +1,7 @@
 """The road of the lane driving task (the paper's obstacle avoidance): three lanes of cells, and a car that moves one row per step.
 
-A state is what the car's sensors tell: the traffic level of the row ahead, the type of the cell that the car is on, and the types
-of the three cells ahead (left, straight, right), with a wall where there is no lane. The lane follows from the walls. Of the
+A state is the reading of the car's sensors: the traffic level of the row ahead, the type of the cell that the car is on, and the
+types of the three cells ahead (left, straight, right), with a wall where there is no lane. The lane follows from the walls. Of the
 3 x 5^4 combinations 1,152 can occur: 768 in the middle lane and 192 in each outer lane.
 
 The process is exactly Markov. The next level depends on the level, the car gets onto the cell to which it steered, and the cells
@@ -73,7 +73,7 @@ def target_lane(lane: Any, action: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def rows_ahead() -> tuple[tuple[tuple[Ints, Ints, Floats], ...], ...]:
-    """Return what a car in each lane may see next: entry [lane][level] is (next levels, states, probabilities), three 1-d arrays.
+    """Return the possible rows ahead by lane: entry [lane][level] is (next levels, states, probabilities), three 1-d arrays.
 
     lane: of the car after it steered. level: of the row that the car is entering. Each entry lists the possible levels and cells of
     the row ahead, as the states of a car that is on a cell of type road; `transition` replaces that type by the true one.
@@ -141,7 +141,7 @@ def outcomes() -> Outcomes:
 def start(traffic: ArrayLike | None = None) -> Floats:
     """Return the start distribution, (S,): the car is in the middle lane on a cell of type road.
 
-    traffic: probabilities of the levels of the first row, (3,), uniform by default; the state tells of the row after it.
+    traffic: probabilities of the levels of the first row, (3,), uniform by default; the state has the level of the row after it.
     """
     gamma = np.full(3, 1 / 3) if traffic is None else np.asarray(traffic, dtype=float)
     result = np.zeros(len(states().level))

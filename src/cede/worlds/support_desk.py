@@ -8,15 +8,15 @@ from cede.problem.model import Agent, Environment, Team, TwoLayerMDP
 
 KINDS, TRIES, HORIZON = ("easy", "tricky", "nasty"), 3, 6
 ACTIONS = ("right answer", "wrong answer", "question back")
-WAITING = (0.02, 0.05, 0.1, 0.23)  # what a step costs while the customer waits: one of these, each as likely
-LOST_CUSTOMER = 4.0  # what it costs, once, if the customer leaves
-# For each agent: the chance of a right answer to each kind of ticket, how often it asks back else, and the cost of a step.
+WAITING = (0.02, 0.05, 0.1, 0.23)  # costs of a step while the customer waits, all equally likely
+LOST_CUSTOMER = 4.0  # cost if the customer leaves, once
+# For each agent: probability of a right answer to each kind of ticket, else of a question back, and the cost of a step.
 SKILLS = {
     "small model": ((0.9, 0.45, 0.1), 0.0, 0.0),
     "large model": ((0.97, 0.75, 0.3), 0.1, 0.05),
     "person": ((0.97, 0.9, 0.85), 0.3, 0.15),
 }
-ESCALATION = ((0.0, 0.05, 0.1), (0.0, 0.0, 0.1), (0.0, 0.0, 0.0))  # upward it costs: somebody must read all of it again
+ESCALATION = ((0.0, 0.05, 0.1), (0.0, 0.0, 0.1), (0.0, 0.0, 0.0))  # upward only: the next agent must read the ticket again
 
 
 def support_desk() -> TwoLayerMDP:

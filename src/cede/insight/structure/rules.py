@@ -40,15 +40,15 @@ from cede.problem.features import Features
 from cede.problem.structure import Outcomes
 from cede.problem.task import Task
 
-DOUBTED = 0.1  # p-value below which values of a number are said to depend on what it was
+DOUBTED = 0.1  # p-value below which values of a feature are said to depend on its value before
 DRAWS = 2000  # random tables to test whether places of a leaf differ
 
 
 def find_rule(data: RuleData, variables: Sequence[Variable], number: Iterator[int], enough: int, start: int = -1) -> Tree:
     """Grow the tree of one feature, certain leaves first (`certain_first`).
 
-    enough: visits from which on a leaf counts as certain. start: a variable that is also tried as the first test; without it a
-    search test by test may miss what the action decides together with a feature. The tree with the higher `score` is returned.
+    enough: visits from which on a leaf counts as certain. start: a variable that is also tried as the first test, since a greedy
+    search may miss effects of the action together with a feature. The tree with the higher `score` is returned.
     """
     trees = [grow(data, variables, number)]
     if start >= 0 and isinstance(trees[0], Split):
@@ -112,9 +112,9 @@ def predicted(tree: Tree, data: RuleData, n_values: int) -> float:
 def completed(rules: TransitionTrees, train: Moves, more: Moves, enough: int, n_actions: int, alpha: float) -> TransitionTrees:
     """Return rules whose leaves allow all possible outcomes, with `apart` set where places of a leaf still differ.
 
-    An outcome that was not seen in a leaf may be rare, so a leaf that is not certain allows all outcomes of all such leaves of its
-    rule. A leaf is certain only after enough visits. more: steps that the rules were not found in; they are allowed, too. alpha:
-    level of the tests whether places differ.
+    An outcome that does not occur in a leaf may be rare, so a leaf that is not certain allows all outcomes of all such leaves of
+    its rule. A leaf is certain only after enough visits. train: steps in which the rules were found. more: other steps, whose
+    outcomes are allowed too. alpha: level of the tests whether places differ.
     """
     rng, trees = np.random.default_rng(0), list(rules.trees)
     held_back = each_rule(rules, more, n_actions)
@@ -128,7 +128,7 @@ def completed(rules: TransitionTrees, train: Moves, more: Moves, enough: int, n_
 
 
 def possible_changes(features: Features, f: int, tree: Tree, states: Ints) -> Ints:
-    """Return a number for each state, equal where the same of a rule's changes lead to values that exist."""
+    """Return a number for each state; it is equal for states in which the same changes of a rule lead to existing values."""
     changes = np.unique(np.concatenate([np.empty(0, np.int64), *(leaf.labels for leaf in leaves(tree) if leaf.kind == "change")]))
     values = features.numbers[features.codes[:, f]]
     return compressed(np.isin(values[states][:, None] + changes, values).astype(np.int64))
@@ -138,7 +138,7 @@ def set_apart(tree: Tree, data: RuleData, possible: Ints, before: Ints, rng: np.
     """Set `apart` in the leaves whose places differ (tests of homogeneity, corrected for their number).
 
     possible: (rows,) as `possible_changes` returns it; rows with different numbers are never one case and are not compared. before:
-    (rows,) codes of the feature. Values of a number seldom are independent of what it was, so they are doubted at DOUBTED already.
+    (rows,) codes of the feature before the step. Values of a number usually depend on it, so the level of that test is DOUBTED.
     """
     at, doubtful = route(tree, data.given), [leaf for leaf in leaves(tree) if not leaf.certain]
     new = {}
@@ -184,8 +184,8 @@ def widened(leaf: Leaf, others: RuleData, enough: int, values: Ints, family: Seq
 def outcomes_of(task: Task, rules: TransitionTrees) -> Outcomes | None:
     """Return the Outcomes that rules declare; None if there are too many.
 
-    A place in which a rule meets a value that was never seen is a case of its own with all states as outcomes. Terminal states are
-    one case: they stay.
+    A place in which a rule tests a value without data is a separate case with all states as outcomes. Terminal states are one case:
+    they stay.
     """
     n, places = task.n_states, np.flatnonzero(np.repeat(~task.is_terminal, task.n_actions))
     drawn = draw_all(rules, places, task.n_actions)
@@ -194,8 +194,8 @@ def outcomes_of(task: Task, rules: TransitionTrees) -> Outcomes | None:
     place, codes, met, _ = drawn
     to = states_with(rules.features, codes)
     unknown = np.union1d(place[(codes < 0).any(axis=1)], np.setdiff1d(places, place[to >= 0]))
-    kept = (to >= 0) & ~np.isin(place, unknown)
-    place, to, outcome = place[kept], to[kept], compressed(met[kept])
+    known = (to >= 0) & ~np.isin(place, unknown)
+    place, to, outcome = place[known], to[known], compressed(met[known])
     order = np.lexsort((outcome, place))
     place, to, outcome = place[order], to[order], outcome[order]
     case_of: dict[bytes, int] = {b"end": 0}

@@ -43,7 +43,7 @@ ALPHA = 0.01  # level of tests whether places of one case differ
 LOOK = 0.05  # p-value below which an agent is said to look at a feature; high, since a missed feature does more harm
 PER_CASE = 5  # steps of an agent per case below which no rule is suggested
 DRAWS = 2000  # random tables for such a test
-MOST_CASES = 0.75  # of the number of places: with more cases nothing would be gained
+MOST_CASES = 0.75  # of the number of places: with more cases there is no gain
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +52,9 @@ class SuggestedRule:
 
     layer: str  # "environment", or the name of an agent
     text: str
-    visits: int  # steps that it was found in
+    visits: int  # steps in which it was found
     gain: float  # nats per step by which it predicts held-back steps better than plain frequencies do
-    bic: float  # its BIC in the steps that it was found in, minus that of plain frequencies, in nats
+    bic: float  # its BIC in these steps minus that of plain frequencies, in nats
 
     def __str__(self) -> str:
         head, *more = self.text.split("\n")
@@ -96,14 +96,14 @@ def suggest_structure(
 ) -> SuggestedStructure:
     """Find a structure in data, by features of the states, as rules to be confirmed by a person.
 
-    task: what the data belong to. episodes: a log or Episodes, as `Learner.learn_from` takes them, or Counts that were made without
-    a structure. features: what tells the states apart: a table of integers or strings, (S, F); a Gymnasium MultiDiscrete space that
-    the states number in C order; None to read it from the names of the states. names: of the features.
+    task: of the data. episodes: a log or Episodes, as `Learner.learn_from` takes them, or Counts that were made without a
+    structure. features: of the states, a table of integers or strings, (S, F); a Gymnasium MultiDiscrete space that the states
+    number in C order; None to read them from the names of the states. names: of the features.
 
-    held_back: the share of the episodes, drawn by seed, on which the result is tested. enough: visits in which nothing else came,
-    from which on something counts as certain.
+    held_back: the fraction of the episodes, drawn by seed, on which the result is tested. enough: visits with a single outcome from
+    which on the outcome counts as certain.
 
-    Where nothing is found, that layer stays undeclared, and `not_found` says so.
+    A layer without rules stays undeclared, and `not_found` says so.
     """
     owner = "suggest_structure"
     if not isinstance(task, Task):
@@ -125,7 +125,7 @@ def suggest_structure(
 def divided(owner: str, task: Task, data: Any, share: float, rng: np.random.Generator) -> tuple[Counts, Counts]:
     """Divide data into counts to find rules in, and counts to test them on.
 
-    share: of the second part. Episodes stay whole. Of Counts, each single step is held back with that probability, which is exact:
+    share: of the second part. Episodes stay whole. Each single step of Counts is held back with that probability, which is exact:
     steps in one place are exchangeable.
     """
     if isinstance(data, Counts):
@@ -157,7 +157,7 @@ class LayerRules:
 
 
 def no_rule(layer: str, reason: str) -> LayerRules:
-    """Return that there is no rule for a layer, and why."""
+    """Return the result for a layer without rules. reason: why there are none."""
     return LayerRules(None, missing=f"no rule for {layer}: {reason}")
 
 

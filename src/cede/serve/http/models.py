@@ -144,14 +144,14 @@ class EndOneIn(Strict):
 
 
 class StepsIn(Strict):
-    """Steps of one team, in any order, and ends of its episodes. All or nothing is taken."""
+    """Steps of one team, in any order, and ends of its episodes. They are accepted as a whole or not at all."""
 
     steps: list[StepIn] = Field(default_factory=list)
     ends: list[EndIn] = Field(default_factory=list)
 
 
 class TeamStepsIn(Strict):
-    """Steps of several teams, in any order, and ends of episodes. All or nothing is taken."""
+    """Steps of several teams, in any order, and ends of episodes. They are accepted as a whole or not at all."""
 
     steps: list[TeamStepIn] = Field(default_factory=list)
     ends: list[TeamEndIn] = Field(default_factory=list)

@@ -146,12 +146,12 @@ QUICK = Route(DECIDE, decide_quickly, methods=["POST"], include_in_schema=False)
 async def decide_many(request: Request) -> Response:
     """Return the agents that should act, for many teams."""
     access = access_of(request)
-    given = await model_of(request, "decide", models.DecideManyIn)
-    if not access.has("decide") or not all(access.allows("decide", one.team) for one in given.decisions):
+    wanted = await model_of(request, "decide", models.DecideManyIn)
+    if not access.has("decide") or not all(access.allows("decide", asked.team) for asked in wanted.decisions):
         not_allowed("decide", "all of these teams")
     service, answers = service_of(request), []
-    for one in given.decisions:
-        answers.append(service.decide(one.team, await cached_team(request, one.team), one.t, one.state, one.prev_agent))
+    for asked in wanted.decisions:
+        answers.append(service.decide(asked.team, await cached_team(request, asked.team), asked.t, asked.state, asked.prev_agent))
         request.scope["metrics"].decided[answers[-1].plan].inc()
     return answer({"decisions": answers})
 
@@ -168,14 +168,14 @@ async def policy(request: Request, name: str) -> Response:
     tag = f'"{plan.team.id}-{plan.version}-{plan.made}-{"npy" if binary else "json"}"'  # `made`: clients may outlive a database
     headers = {"etag": tag, "cache-control": "private, no-cache", "vary": "Accept, Authorization"}
     headers |= {"cede-version": str(plan.version), "cede-made": str(plan.made), "cede-reason": plan.reason}
-    if tag in (one.strip() for one in request.headers.get("if-none-match", "").split(",")):
+    if tag in (known_tag.strip() for known_tag in request.headers.get("if-none-match", "").split(",")):
         return Response(status_code=304, headers=headers)
     if binary:
         file = io.BytesIO()
         np.save(file, plan.policy)
         return Response(file.getvalue(), media_type="application/x-npy", headers=headers)
     names = ("version", "reason", "made", "episodes", "environment_episodes")
-    more = {**{one: getattr(plan, one) for one in names}, "fallback": fallback, **about(plan.team)}
+    more = {**{field: getattr(plan, field) for field in names}, "fallback": fallback, **about(plan.team)}
     return await run_in_threadpool(lambda: answer({**more, "policy": plan.policy.tolist()}, headers=headers))
 
 
@@ -234,13 +234,13 @@ async def begin(request: Request, team: ReportedTeam, key: Annotated[str | None,
 
 @reports.post("/v1/teams/{name}/steps", openapi_extra=body(models.StepsIn), responses=TAKEN)
 async def report_steps(request: Request, team: ReportedTeam) -> Response:
-    """Report steps of one team, and ends of episodes, in any order. All or nothing is taken."""
+    """Report steps of one team, and ends of episodes, in any order. A report is accepted as a whole or not at all."""
     return await take(request, await json_of(request, service_of(request).options.most_batch), team)
 
 
 @reports.post("/v1/steps", openapi_extra=body(models.TeamStepsIn), responses=TAKEN)
 async def report_many(request: Request) -> Response:
-    """Report steps of many teams, and ends of episodes, in any order. All or nothing is taken."""
+    """Report steps of many teams, and ends of episodes, in any order. A report is accepted as a whole or not at all."""
     access = require_any(request, "report", "these teams")
     return await take(request, await json_of(request, service_of(request).options.most_batch), access=access)
 

@@ -24,7 +24,9 @@ from cede.problem.policies import known_policies
 from cede.problem.task import Task
 from cede.serve.served import Served
 
-ALGORITHMS: dict[str, Callable[..., Learner]] = {one.__name__: one for one in (recommended, ucrl2_mc, posterior_sampling, greedy)}
+ALGORITHMS: dict[str, Callable[..., Learner]] = {
+    function.__name__: function for function in (recommended, ucrl2_mc, posterior_sampling, greedy)
+}
 NOT_IN_JSON = ("task", "seed", "structure", "known_environment", "forget", "forget_environment")  # arguments of these
 OF_TEAM = ("agents", "control_cost", "switch_cost", "grab_cost", "start_agent", "varies_with", "takeover_delay", "on_takeover")
 OF_TASK = tuple(name for name in inspect.signature(Task).parameters if name != "modes")
@@ -63,17 +65,20 @@ def without_null(given: Mapping[str, Any]) -> dict[str, Any]:
 
     def filled(value: Any, missing: float) -> Any:
         if isinstance(value, list):
-            return [filled(one, missing) for one in value]
+            return [filled(part, missing) for part in value]
         return missing if value is None else value
 
-    return {name: filled(one, MISSING[name]) if isinstance(one, list) and name in MISSING else one for name, one in given.items()}
+    return {
+        name: filled(value, MISSING[name]) if isinstance(value, list) and name in MISSING else value
+        for name, value in given.items()
+    }
 
 
 def check_sizes(owner: str, given: Mapping[str, Any]) -> None:
     """Check the sizes of a task before any array of that size is made."""
     agents, delays = given.get("agents", ()), given.get("takeover_delay") or {}
     n = len(agents) if isinstance(agents, list) else 1
-    steps = sum(one for one in (delays.values() if isinstance(delays, dict) else [delays]) if isinstance(one, int))
+    steps = sum(delay for delay in (delays.values() if isinstance(delays, dict) else [delays]) if isinstance(delay, int))
     if n + n * steps > MOST_AGENTS:
         check.fail(owner, "the number of agents, and steps of slow hand-overs", n + n * steps, f"at most {MOST_AGENTS}")
     cost = given.get("env_cost")
@@ -104,10 +109,10 @@ def environment_from(owner: str, task: Mapping[str, Any], learner: Mapping[str, 
     except (TypeError, OverflowError) as error:
         check.fail(owner, "task", "of a wrong form", f"arguments of cede.Task ({error})")
     try:
-        made = algorithm(problem, **options)
+        result = algorithm(problem, **options)
     except (TypeError, OverflowError) as error:
         check.fail(owner, "learner", "of a wrong form", f"arguments of cede.{algorithm.__name__} ({error})")
-    return checked(owner, made.task, made.settings)
+    return checked(owner, result.task, result.settings)
 
 
 def environment_from_file(owner: str, data: bytes) -> Served:
@@ -133,7 +138,7 @@ def team_from(owner: str, environment: Served, given: Mapping[str, Any]) -> Serv
     if not given:
         return environment
     task = environment.task
-    if own := {name: one for name, one in given.items() if name != "known_agents"}:
+    if own := {name: value for name, value in given.items() if name != "known_agents"}:
         if "agents" not in own:
             check.fail(owner, "agents", "missing", f"given with {check.show(next(iter(own)))}")
         check_sizes(owner, {**own, "n_states": task.n_states, "horizon": task.horizon})

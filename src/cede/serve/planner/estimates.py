@@ -1,4 +1,4 @@
-"""Estimates of what policies would cost, from the current counts: `cede.estimate`, cached until new episodes are counted.
+"""Estimates of costs of policies, from the current counts: `cede.estimate`, cached until new episodes are counted.
 
 An estimate takes from a tenth of a second to many seconds. So they are computed one by one in a thread of their own, and do not
 block other requests.

@@ -129,7 +129,7 @@ def counted(
     unfinished. unfinished: the run that the part before left.
     """
     n, width = len(rows), len(ORDERED)
-    states: States = {key: (one[0], 0, -1, 0) for key, one in stored.items()}
+    states: States = {key: (state[0], 0, -1, 0) for key, state in stored.items()}
     numbers = dict.fromkeys(members, 0)
     wide = n > 0 and len(rows[0]) > width
     flat = chain.from_iterable(row[:width] for row in rows) if wide else chain.from_iterable(rows)
@@ -250,7 +250,7 @@ def rebuild(connection: Connection, store: "Store", progress: ProgressTo = False
     with progress_bar(connection, "rebuild: steps", progress) as bar:
         for part in recount(connection, store, None, bar.advance):
             add_counts(connection, part.counts)
-            put_states(connection, ((*key, *one) for key, one in part.states.items()), now_ms())
+            put_states(connection, ((*key, *state) for key, state in part.states.items()), now_ms())
             runs |= part.endless
             add_episodes(connection, {team: n for team, n in part.counted.items() if n}, part.teams.__getitem__, now_ms())
     for team in sorted(runs):

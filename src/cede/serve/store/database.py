@@ -195,7 +195,7 @@ def upgrade_schema(connection: Connection) -> None:
         connection.execute(select(func.pg_advisory_xact_lock(UPGRADE_LOCK)))
     script = ScriptDirectory.from_config(config_for())
     known, current = (
-        {one.revision for one in script.walk_revisions()},
+        {migration.revision for migration in script.walk_revisions()},
         MigrationContext.configure(connection).get_current_revision(),
     )
     if current is not None and current not in known:

@@ -99,7 +99,7 @@ def as_csv(rows: Iterator[list[Row]]) -> Iterator[bytes]:
 
 def as_object(row: Row) -> dict[str, Any]:
     """Return a step as an object, without values that were not given."""
-    result = {name: one for name, one in zip(FIELDS, row, strict=True) if one is not None}
+    result = {name: value for name, value in zip(FIELDS, row, strict=True) if value is not None}
     return {**result, "meta": json.loads(result["meta"])} if "meta" in result else result
 
 

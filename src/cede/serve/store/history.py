@@ -45,7 +45,10 @@ OF_PIECES = OF_UNIT.where(among(steps.c.team, steps.c.episode, steps.c.t))
 OF_BUCKETS = select(*(history.c[name] for name in ("owner", "bucket", "prev_agent", "agent", *SUMS))).where(
     among(history.c.kind, history.c.owner, history.c.size, history.c.bucket)
 )
-LOCKS = {one.name: select(one.c.id).where(among(one.c.id)).order_by(one.c.id).with_for_update() for one in (teams, environments)}
+LOCKS = {
+    table.name: select(table.c.id).where(among(table.c.id)).order_by(table.c.id).with_for_update()
+    for table in (teams, environments)
+}
 Key = tuple[int, int, int]  # team, episode and piece; 0 for an episode
 Write = Callable[[Callable[[Connection], Any]], Any]
 
@@ -160,8 +163,8 @@ def summed(rows: list[Row], team_of: "TeamOf") -> dict[Key, list[Row]]:
         amounts = (np.ones(len(group)), override, costs + entered, control, switching)
         sums = [np.bincount(cell, amount, len(cells)) for amount in amounts]
         unit, pair = np.divmod(cells, task.n_agents**2)
-        numbers = (*keys[:, unit], *np.divmod(pair, task.n_agents), *(one.astype(np.int64) for one in sums[:2]), *sums[2:])
-        for team_id, number, piece, *values in zip(*(one.tolist() for one in numbers), strict=True):
+        numbers = (*keys[:, unit], *np.divmod(pair, task.n_agents), *(column.astype(np.int64) for column in sums[:2]), *sums[2:])
+        for team_id, number, piece, *values in zip(*(column.tolist() for column in numbers), strict=True):
             result.setdefault((team_id, number, piece), []).append(tuple(values))
     return result
 
@@ -185,7 +188,7 @@ def put(connection: Connection, store: "Store", source: Source, units: dict[Key,
     members = {team: store.team(team) for team in sorted({team for team, *_ in units})}
     homes = sorted({team.environment for team in members.values()})
     for table, ids in ((teams, list(members)), (environments, homes)):
-        look_up(connection, LOCKS[table.name], [(one,) for one in ids])
+        look_up(connection, LOCKS[table.name], [(id_,) for id_ in ids])
     n = len(source.key)
     stored = select(*source.columns("begun", source.mark, "place")).where(among(*source.columns()))
     now = {(*row[:n], 0)[:3]: tuple(row[n:]) for row in look_up(connection, stored, [key[:n] for key in sorted(units)])}
@@ -202,12 +205,12 @@ def put(connection: Connection, store: "Store", source: Source, units: dict[Key,
             number[team.id] += 1
             place[team.environment] += 1
         else:
-            gone = [(prev, agent, *(-one for one in rest)) for prev, agent, *rest in before[team.id, unit.number]]
+            gone = [(prev, agent, *(-value for value in rest)) for prev, agent, *rest in before[team.id, unit.number]]
         whose = 0 if team.served is store.environment(team.environment).served else team.id
         count = sum(row[2] for row in sums[key]) if team.served.endless else 1
         for row in ((EPISODES, EPISODES, count, 0, 0.0, 0.0, 0.0), *sums[key], *gone):
             added.append((team.id, team.environment, *spot, whose, *row))
-        names = {f"of_{name}": one for name, one in zip(source.key, key, strict=False)}
+        names = {f"of_{name}": value for name, value in zip(source.key, key, strict=False)}
         placed.append({**names, "number": spot[0], "place": spot[1]} | ({"summed": unit.received} if team.served.endless else {}))
     add_sums(connection, added)
     if placed:
@@ -238,7 +241,7 @@ def add_sums(connection: Connection, rows: Sequence[Row], sign: int = 1) -> None
         every.append(np.stack([OF_ENVIRONMENT * ones, environment, size * ones, place // size, *pair]))
     buckets, bucket_of = unique_columns(np.concatenate(every, axis=1))
     sums = [np.bincount(bucket_of, np.tile(amount, len(every)), buckets.shape[1]) for amount in amounts]
-    columns = [one.astype(np.int64).tolist() for one in sums[:2]] + [one.tolist() for one in sums[2:]]
+    columns = [column.astype(np.int64).tolist() for column in sums[:2]] + [column.tolist() for column in sums[2:]]
     upsert(connection, history, history.c.keys(), zip(*buckets.tolist(), *columns, strict=True), add=SUMS)
 
 
@@ -297,25 +300,25 @@ def history_of(
     size = fitting(number) if size is None else size // unit
     last = -(-number // size) if before is None else before
     first = max(0, last - most)
-    stored = max(one for one in SIZES if size % one == 0)
+    stored = max(stored_size for stored_size in SIZES if size % stored_size == 0)
     bucket = (history.c.bucket // literal_column(str(size // stored), BigInteger)).label("part")
     key = (bucket, history.c.whose, history.c.prev_agent, history.c.agent)
     query = select(*key, *(func.sum(history.c[name]) for name in SUMS)).group_by(*key).order_by(*key)
-    ends = [min(one * (size // stored), number) for one in (first, last)]
+    ends = [min(end * (size // stored), number) for end in (first, last)]
     cells = connection.execute(query.where(*owner.rows(stored, ends[0], ends[1]))).all()
-    tasks = {one: task_of(store, owner, one) for one in {cell[1] for cell in cells}}
+    tasks = {whose: task_of(store, owner, whose) for whose in {cell[1] for cell in cells}}
     agents, names = agents_of(cells, tasks)
     buckets: dict[int, dict[str, Any]] = {}
     for cell in cells:
         add(buckets.setdefault(cell[0], empty_bucket(cell[0], size, len(agents))), cell, tasks[cell[1]], names)
-    for one in buckets.values():
-        one["pairs"] = sorted([*pair, n] for pair, n in one["pairs"].items())
+    for bucket_sums in buckets.values():
+        bucket_sums["pairs"] = sorted([*pair, n] for pair, n in bucket_sums["pairs"].items())
     total = number
     if endless:
         total, begin = counted_before(connection, owner, number), counted_before(connection, owner, min(first * size, number))
-        for one in buckets.values():
-            one["episode"] = begin
-            begin += one["episodes"]
+        for bucket_sums in buckets.values():
+            bucket_sums["episode"] = begin
+            begin += bucket_sums["episodes"]
     more = {"total": total, "size": size * unit, "first": first, "earlier": first > 0, "agents": agents}
     return {"unit": "steps" if endless else "episodes", **more, "buckets": list(buckets.values())}
 

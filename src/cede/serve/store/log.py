@@ -329,7 +329,7 @@ def wrong_pieces(connection: Connection, team: int, most: int = 10) -> list[str]
 
 
 def rebuild_pieces(connection: Connection, team: int) -> None:
-    """Make the pieces of a team's runs again from the log. None of them is in the history."""
+    """Recompute the pieces of a team's runs from the log; none is summed into the history yet."""
     connection.execute(delete(pieces).where(pieces.c.team == team))
     log = pieces_in_log(team).subquery()
     connection.execute(insert(pieces).from_select(("team", *OF_PIECE), select(literal(team), *log.c)))

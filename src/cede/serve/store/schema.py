@@ -122,7 +122,7 @@ counts = Table(
     Column("owner", WHOLE, primary_key=True, autoincrement=False),
     Column("layer", Text, primary_key=True),  # a name of rows/places.py
     Column("key", WHOLE, primary_key=True, autoincrement=False),  # row * columns + column
-    Column("n", WHOLE, nullable=False),  # sums of costs in work.UNITS
+    Column("n", WHOLE, nullable=False),  # sums of costs in served.UNITS
     **BY_KEY,
 )
 

@@ -103,19 +103,19 @@ class Writer:
                 reports, works = self._take(self._reports), self._take(self._works)
             if reports:
                 self._write_reports(reports)
-            for one in works:
-                self._write_one(one)
+            for queued in works:
+                self._write_one(queued)
 
-    def _write_one(self, one: Queued) -> None:
+    def _write_one(self, queued: Queued) -> None:
         """Call a function in a transaction of its own."""
-        self._commit([one], lambda connection: [one.work(connection)], ValueError)
+        self._commit([queued], lambda connection: [queued.work(connection)], ValueError)
 
     def _write_reports(self, group: list[Queued]) -> None:
         """Write reports in one transaction."""
         counted: dict[int, int] = {}
 
         def work(connection: Connection) -> list[Any]:
-            outcomes, numbers = take_in(connection, self.store.team, [one.work for one in group])
+            outcomes, numbers = take_in(connection, self.store.team, [queued.work for queued in group])
             counted.update(numbers)
             return outcomes
 
@@ -137,12 +137,12 @@ class Writer:
             self.failures += 1
             outcomes = [unavailable(error)] * len(group)
         with self._more:
-            self.waiting -= sum(one.size for one in group)
-        for one, outcome in zip(group, outcomes, strict=True):
+            self.waiting -= sum(queued.size for queued in group)
+        for queued, outcome in zip(group, outcomes, strict=True):
             if isinstance(outcome, Exception):
-                one.future.set_exception(outcome)
+                queued.future.set_exception(outcome)
             else:
-                one.future.set_result(outcome)
+                queued.future.set_result(outcome)
         return committed
 
 
