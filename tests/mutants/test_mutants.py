@@ -66,7 +66,7 @@ running.WORK = mutants.WORK = Path(sys.argv[1])
 tree = running.Tree().refreshed()
 text = (running.SOURCE / "problem/names.py").read_text()
 for change in ("not in -> in", "returns None"):
-    mutant = next(one for one in mutants.mutants_of("problem/names.py", text) if one.change == change and one.where == "name_index")
+    mutant = next(m for m in mutants.mutants_of("problem/names.py", text) if m.change == change and m.where == "place_index")
     print(*mutants.tried_on(tree, [sys.argv[2]], 10.0, mutant, text))
 assert (tree.source / "problem/names.py").read_text() == text
 """
