@@ -17,28 +17,19 @@ from cede.learners.algorithms import FORMS, UCRL2, UCRL2MC
 from cede.learners.options import BeliefNames, ForgetRules, GreedyBackups
 
 ROOT = Path(__file__).parent.parent.parent
-TWO_LAYERS = ["printed", "bernstein", "kl", "kl-value", "calibrated", "weissman", "hoeffding"]
+TWO_LAYERS = ["printed", "bernstein", "kl", "kl-value", "calibrated", "weissman"]
 
 
 def test_what_there_is():
     """Written out: another kind of belief is added here, too."""
-    assert [kind.name for kind in SETS] == [
-        "printed",
-        "appendix",
-        "bernstein",
-        "kl",
-        "kl-value",
-        "calibrated",
-        "weissman",
-        "hoeffding",
-    ]
+    assert [kind.name for kind in SETS] == ["printed", "appendix", "bernstein", "kl", "kl-value", "calibrated", "weissman"]
     assert [kind.name for kind in KINDS if not kind.is_set] == ["posterior", "frequencies", "known"]
     assert list(sets_that_allow("two layers")) == TWO_LAYERS
     assert sets_that_allow("one table") == ("printed", "appendix")
-    assert sets_that_allow("two layers", "bounds") == ("printed", "bernstein", "kl", "calibrated", "weissman", "hoeffding")
+    assert sets_that_allow("two layers", "bounds") == ("printed", "bernstein", "kl", "calibrated", "weissman")
     assert sets_that_allow("two layers", "fading") == ("printed", "calibrated")
-    assert sets_that_allow("two layers", "greedy planning") == ("printed", "bernstein", "kl", "kl-value", "weissman", "hoeffding")
-    assert sets_that_allow("two layers", "guarantee") == ("printed", "bernstein", "kl", "kl-value", "weissman", "hoeffding")
+    assert sets_that_allow("two layers", "greedy planning") == ("printed", "bernstein", "kl", "kl-value", "weissman")
+    assert sets_that_allow("two layers", "guarantee") == ("printed", "bernstein", "kl", "kl-value", "weissman")
 
 
 def test_every_kind_has_a_file_a_form_and_what_that_form_needs():

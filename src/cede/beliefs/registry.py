@@ -13,7 +13,6 @@ from cede.beliefs.appendix import APPENDIX
 from cede.beliefs.bernstein import BERNSTEIN
 from cede.beliefs.calibrated import CALIBRATED
 from cede.beliefs.frequencies import FREQUENCIES
-from cede.beliefs.hoeffding import HOEFFDING
 from cede.beliefs.kind import BeliefKind, Use
 from cede.beliefs.kl import KL, KL_VALUE
 from cede.beliefs.known import KNOWN
@@ -21,19 +20,7 @@ from cede.beliefs.posterior import POSTERIOR
 from cede.beliefs.printed import PRINTED
 from cede.beliefs.weissman import WEISSMAN
 
-KINDS: tuple[BeliefKind, ...] = (
-    PRINTED,
-    APPENDIX,
-    BERNSTEIN,
-    KL,
-    KL_VALUE,
-    CALIBRATED,
-    WEISSMAN,
-    HOEFFDING,
-    POSTERIOR,
-    FREQUENCIES,
-    KNOWN,
-)
+KINDS: tuple[BeliefKind, ...] = (PRINTED, APPENDIX, BERNSTEIN, KL, KL_VALUE, CALIBRATED, WEISSMAN, POSTERIOR, FREQUENCIES, KNOWN)
 
 BY_NAME = {kind.name: kind for kind in KINDS}
 SETS = tuple(kind for kind in KINDS if kind.is_set)  # the code of a set is its place here
