@@ -40,7 +40,7 @@ def calibrated_scale(layer, scale, most):
 CALIBRATED = BeliefKind(
     "calibrated",
     "kl",
-    about="sets whose size is measured, without a guarantee, as `recommended` has them",
+    about="sets whose size is estimated from the data, as in `recommended`; no guarantee",
     assumes="Errors of different rows are independent; the scale was chosen by measurement.",
     allows=frozenset(("two layers", "bounds", "fading")),
     constant=calibrated_constant,
