@@ -134,7 +134,8 @@ class Threads(Engine):
 
 # ------------------------------------------------------------------------------------------------- by name
 
-MODULES = {"Processes": "cede.fleet.workers", "Ray": "cede.fleet.ray"}  # of engines that are loaded when they are used
+# of engines that are loaded when they are used
+MODULES = {"Processes": "cede.fleet.workers", "Ray": "cede.fleet.ray", "Serial": "cede.fleet.serial"}
 ENGINES = ("threads", *(name.lower() for name in MODULES))  # names of all engines
 
 
