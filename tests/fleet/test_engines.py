@@ -79,10 +79,6 @@ def test_processes_change_nothing(expected):
     same(run(engine="processes", jobs=2), expected)
 
 
-def test_one_after_the_other_changes_nothing(expected):
-    same(run(engine="serial", jobs=3), expected)
-
-
 def test_sync_every_is_the_same_on_all_engines():
     one = run(sync_every=5, jobs=1)
     same(run(sync_every=5, engine="processes", jobs=3), one)
@@ -256,8 +252,8 @@ def test_a_shard_answers_the_same_order_once():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"engine": "cloud"}, "simulate_fleet: engine is 'cloud', must be one of 'threads', 'processes', 'ray', 'serial'"),
-        ({"engine": 7}, "simulate_fleet: engine is 7, must be one of 'threads', 'processes', 'ray', 'serial', or an engine"),
+        ({"engine": "cloud"}, "simulate_fleet: engine is 'cloud', must be one of 'threads', 'processes', 'ray'"),
+        ({"engine": 7}, "simulate_fleet: engine is 7, must be one of 'threads', 'processes', 'ray', or an engine"),
         ({"jobs": 0}, "engine: jobs is 0, must be an integer from 1 to 10000"),
         ({"sync_every": 0}, "simulate_fleet: sync_every is 0, must be an integer from 1"),
         ({"engine": engines.Threads(2), "jobs": 2}, "simulate_fleet: jobs is 2, must be left out where an engine is given"),

@@ -134,8 +134,7 @@ class Threads(Engine):
 
 # ------------------------------------------------------------------------------------------------- by name
 
-# of engines that are loaded when they are used
-MODULES = {"Processes": "cede.fleet.workers", "Ray": "cede.fleet.ray", "Serial": "cede.fleet.serial"}
+MODULES = {"Processes": "cede.fleet.workers", "Ray": "cede.fleet.ray"}  # of engines that are loaded when they are used
 ENGINES = ("threads", *(name.lower() for name in MODULES))  # names of all engines
 
 

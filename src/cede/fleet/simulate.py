@@ -249,7 +249,7 @@ def simulate_fleet(
     learners. episodes: of every team; where there is no horizon, give steps, of which record_every are recorded together (see
     `simulate`). seed: an integer; team i draws from stream i of it.
 
-    engine: where teams run: "threads", "processes", "serial" (on this machine) or "ray"; or an object, as in
+    engine: where teams run: "threads", "processes" (on this machine) or "ray"; or an object, as in
     cede.engines.Ray(address="auto"). jobs: the number of workers; by default one for each processor. sync_every: teams exchange
     their counts after every so many episodes (or recorded blocks of steps) only, which is faster if workers are far apart; in
     between each learns from its own episodes.
