@@ -176,21 +176,3 @@ def test_the_plan_of_the_means_does_not_fluctuate():
     np.testing.assert_allclose(cede.insight.mean_plan(twin).value, twin.plan.value)
     with pytest.raises(ValueError, match="mean_plan: learner is ucrl2"):
         cede.insight.mean_plan(cede.ucrl2(mdp.task))
-
-
-def test_members_without_trial_episodes(tmp_path):
-    """Of three members the second one gets none: the others have episodes 1 and 2, then 17 and 18. Files and fleets keep that."""
-    mdp = cede.worlds.riverswim(agents=[0.2, 0.5, 0.9])
-    learner = cede.recommended(mdp.task, no_trials=["p=0.5"])
-    assert repr(learner.settings) == "recommended(no_trials=['p=0.5'])"
-    learner.save(tmp_path / "learner.cede")
-    history = cede.simulate(mdp, cede.load(tmp_path / "learner.cede"), 20, seed=0, progress=False)
-    for first in (0, 16):
-        assert history.control[first : first + 2].tolist() == [[mdp.horizon, 0, 0], [0, 0, mdp.horizon]]
-    fleet = cede.Fleet([cede.recommended(mdp.task), learner])
-    both = cede.simulate_fleet([mdp, mdp], fleet, 3, seed=0, progress=False).control
-    assert both[:, 1].tolist() == [[0, mdp.horizon, 0], [0, 0, mdp.horizon]]
-    nobody = cede.recommended(mdp.task, no_trials=mdp.task.members)
-    assert cede.simulate(mdp, nobody, 3, seed=0, progress=False).settings["learner"] == "recommended"
-    with pytest.raises(ValueError, match=r"recommended: no_trials\[0\] is 'x', must be one of 'p=0.2', 'p=0.5', 'p=0.9'"):
-        cede.recommended(mdp.task, no_trials=["x"])

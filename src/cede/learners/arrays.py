@@ -30,7 +30,7 @@ from cede.beliefs.truth import true_environment
 from cede.learners import compiled as kernels
 from cede.learners.compiled import GreedyBounds, LearnerArrays
 from cede.learners.limits import ends_of_step_costs, limits_arrays
-from cede.learners.promises import Baseline, TrialEpisodes
+from cede.learners.promises import Baseline
 from cede.learners.proof import RECORD, BaselineArrays
 from cede.learners.settings import Settings
 from cede.learners.state import LearnerState, Sizes
@@ -91,7 +91,7 @@ def new_arrays(task: Task, settings: Settings, working: Working) -> LearnerArray
         environment=environment,
         costs=costs,
         model=model,
-        trials=trials_of(task, settings.promise),
+        trials=trials_of(task) if settings.trial_episodes else np.empty((0, 0), dtype=np.int64),
         flat=int(settings.flat),
         prior=float(settings.prior),
         sticks=sticks_for(settings.prior),
@@ -126,10 +126,10 @@ def endless_of(task: Task, settings: Settings) -> Endless:
     return endless
 
 
-def trials_of(task: Task, promise: Any) -> Ints:
-    """Return who gets control next, given who had it, if a member is to have it, (members with trial episodes, D)."""
-    tried = promise.members(task) if isinstance(promise, TrialEpisodes) else []
-    return np.array([next_agent_towards(task.can_hand_over, member) for member in tried], dtype=np.int64).reshape(-1, task.n_agents)
+def trials_of(task: Task) -> Ints:
+    """Return who gets control next, given who had it, if a member is to have it, (members, D); of those whom control can reach."""
+    able = [member for member in range(len(task.members)) if task.can_reach(member)]
+    return np.array([next_agent_towards(task.can_hand_over, member) for member in able], dtype=np.int64)
 
 
 def first_env_cost(task: Task, settings: Settings, costs: CostLayer) -> Floats:

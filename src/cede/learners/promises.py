@@ -87,20 +87,12 @@ class Baseline(Remade):
 class TrialEpisodes(Remade):
     """Every member has control for a whole episode, one after the other, in the first n episodes of a team of n, in n from episode
     8 n + 1 on, then from 64 n + 1, and so on, ever more seldom. So nobody is ignored for ever.
-
-    without: names of members who get no trial episode.
     """
-
-    without: tuple[str, ...] = ()
-
-    def members(self, task: Task) -> list[int]:
-        """Return the members who get trial episodes: those whom control can reach, but for `without`."""
-        return [i for i, name in enumerate(task.members) if task.can_reach(i) and name not in self.without]
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Return the argument that gives this; `recommended` has trial episodes wherever it can."""
-        return {"no_trials": list(self.without)} if self.without else {}
+        """Return no arguments: `recommended` has them wherever it can."""
+        return {}
 
 
 def trial_at(task: Task, promise: Any, episode: int) -> str | None:
@@ -108,11 +100,11 @@ def trial_at(task: Task, promise: Any, episode: int) -> str | None:
 
     promise: of a learner's settings. The rule is that of `TrialEpisodes`.
     """
-    tried = promise.members(task) if isinstance(promise, TrialEpisodes) else []
-    begin, n = 0, len(tried)
-    while n > 0 and begin < episode:
+    able = [member for member in range(len(task.members)) if task.can_reach(member)]
+    begin, n = 0, len(able)
+    while isinstance(promise, TrialEpisodes) and begin < episode:
         if episode <= begin + n:
-            return task.members[tried[episode - begin - 1]]
+            return task.members[able[episode - begin - 1]]
         begin = 8 * max(begin, n)
     return None
 

@@ -1,10 +1,9 @@
 """The learner to begin with: optimism over calibrated sets, which needs no tuning and promises nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from numpy.typing import ArrayLike
 
-from cede._base import check
 from cede.learners.algorithms import Recommended
 from cede.learners.learner import Learner
 from cede.learners.options import (
@@ -34,7 +33,6 @@ def recommended(
     baseline: int | str | ArrayLike | Plan | None = None,
     alpha: float = 0.1,
     start: ArrayLike | None = None,
-    no_trials: Sequence[str] = (),
     replan: Replan = None,
     seed: int = 0,
 ) -> Learner:
@@ -48,16 +46,12 @@ def recommended(
 
     There is no guarantee: with a baseline, too, it is only believed that it is kept to.
 
-    no_trials: names of members who get no trial episode, such as a model that must not be alone for a whole episode.
-
-    All other arguments are those of `ucrl2_mc`, and say more than nothing: what is declared or known is used.
+    All arguments are those of `ucrl2_mc`, and say more than nothing: what is declared or known is used.
     """
     owner = "recommended"
     knowledge = checked_knowledge(owner, task, known_agents, known_environment, structure)
     forgetting = checked_forgetting(owner, task, forget, forget_environment)
     promise = checked_promise(owner, task, at_most, at_least, baseline, alpha, start)
     plans = checked_full_plans(owner, task, replan, promise)
-    names = check.items(owner, "no_trials", no_trials, "names of members")
-    without = tuple(check.choice(owner, f"no_trials[{i}]", name, task.members) for i, name in enumerate(names))
-    trials = TrialEpisodes(without) if promise is None and task.horizon is not None else None
+    trials = TrialEpisodes() if promise is None and task.horizon is not None else None
     return Learner(task, Recommended(knowledge, forgetting, promise or trials, plans), seed=seed)

@@ -330,7 +330,6 @@ def alike_key(task: Task, settings: Settings, memo: Memo) -> tuple[Any, ...]:
     knowledge, structure, forgetting, scale = settings.knowledge, settings.structure, settings.forgetting, settings.scale
     declared = {} if structure is None else structure.agents
     baseline = settings.baseline and (settings.baseline.policy, settings.baseline.alpha, settings.baseline.start)
-    trials = tuple(settings.promise.members(task)) if isinstance(settings.promise, TrialEpisodes) else None
     compared: dict[str, Any] = {
         "scale": tuple(one if isinstance(one, float | StepDown) else id(one) for one in (scale.agents, scale.environment)),
         "knowledge": (
@@ -338,7 +337,7 @@ def alike_key(task: Task, settings: Settings, memo: Memo) -> tuple[Any, ...]:
             (tuple(declared.get(name) for name in task.tables), structure and (structure.environment, structure.costs)),
         ),
         "forgetting": (tuple(forgetting.agents.get(name) for name in task.tables), forgetting.environment),
-        "promise": (settings.limits, baseline, trials),
+        "promise": (settings.limits, baseline, settings.trial_episodes),
     }
     names = (one.name for one in fields(settings) if one.name not in TEAMS_OWN)
     return type(settings), *(key_of(compared.get(name, getattr(settings, name)), memo) for name in names)
