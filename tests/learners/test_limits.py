@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import cede
-from cede._kernels.limits import PRICE
 
 
 def swim(**costs):
@@ -127,15 +126,3 @@ def test_a_log_does_not_slow_prices_down():
     assert learner.prices == {"p=0.3": 0.0, "p=0.7": 0.0}
     history = cede.simulate(mdp, learner, 500)
     assert history.control[:, 1].mean() / mdp.horizon < 0.35
-
-
-def test_steps_held_are_saved(tmp_path):
-    """The steps in which each member acted, since there are limits, are in files: those of the histories of both runs."""
-    mdp = cede.worlds.riverswim(agents=[0.3, 0.7])
-    learner = cede.ucrl2_mc(mdp.task, at_most={"p=0.7": 0.4}, scale=0.3)
-    first = cede.simulate(mdp, learner, 20, seed=0, progress=False)
-    learner.save(tmp_path / "learner.cede")
-    again = cede.load(tmp_path / "learner.cede")
-    second = cede.simulate(mdp, again, 10, seed=1, progress=False)
-    held = again.state.prices.view(PRICE)["held"]
-    assert held.tolist() == (first.control.sum(axis=0) + second.control.sum(axis=0)).tolist()

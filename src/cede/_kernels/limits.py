@@ -16,7 +16,6 @@ PRICE = np.dtype(
         ("below", np.float64),  # of a step less than demanded
         ("episodes", np.float64),  # since there are limits,
         ("steps", np.float64),  # and the steps that were taken in them
-        ("held", np.float64),  # by this member
     ]
 )
 
@@ -100,7 +99,6 @@ def update_prices(limits, control, least, most):
         price.episodes += 1.0
         pace = (most - least if most > least else abs(most) if most != 0.0 else 1.0) / sqrt(price.episodes)
         price.steps += steps
-        price.held += control[member]
         share, weight = control[member] / max(1.0, steps), steps * price.episodes / max(1.0, price.steps)  # longer than others?
         price.above = max(0.0, price.above + pace * weight * (share - limits.most[member]))
         price.below = max(0.0, price.below + pace * weight * (limits.least[member] - share))

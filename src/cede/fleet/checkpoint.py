@@ -28,7 +28,7 @@ from cede.rows.stored import LayerCounts
 if TYPE_CHECKING:
     from cede.learners.learner import Learner
 
-KIND, SCHEMA = "checkpoint", 8
+KIND, SCHEMA = "checkpoint", 7
 
 
 @dataclass(frozen=True, eq=False)

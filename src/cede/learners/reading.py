@@ -29,18 +29,12 @@ def unpack_own(task: Task, settings: Settings, header: Mapping[str, Any], arrays
     """Make a learner from its task and settings and from what `pack_own` returned, and check that all fits together."""
     learner = Learner(task, settings, seed=check.integer("file", "seed", header["seed"], 0, MOST_SEED))
     own = below(arrays, "state")
-    own["prices"] = prices_before_8(own["prices"], len(task.members))
     own |= {f"extras/{name}": array for name, array in extras_before_7(own).items()}
     state = unpack_state(Sizes(task, settings), header["state"], own)
     # before schema 6 learners knew the numbers of episodes only
     recorded = unpacked(header["recorded"]) if "recorded" in header else Recorded(before=state.episodes + 1)
     learner.resume(state, below(arrays, "running"), recorded)
     return learner
-
-
-def prices_before_8(prices: Any, members: int) -> Any:
-    """Return the prices of limits with zero steps held by each member, which files before schema 8 do not have."""
-    return np.pad(prices.reshape(members, 4), ((0, 0), (0, 1))).ravel() if prices.size == 4 * members else prices
 
 
 def extras_before_7(arrays: Arrays) -> Arrays:
