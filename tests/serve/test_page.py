@@ -165,20 +165,6 @@ def test_numbers_are_those_of_the_service_and_names_are_text(server, open_page):
     assert table.get_attribute("aria-pressed") == "true"
 
 
-def test_states_without_data_are_listed(server, open_page):
-    """Those of the map without visits, which has no terminal state here."""
-    found = server("GET", "/v1/teams/boat/unseen").json()
-    rows = server("GET", "/v1/teams/boat/map?order=state").json()["rows"]
-    without = [row["name"] for row in rows if not row["visits"]]
-    assert found == {"states": len(rows), "unseen": len(without), "names": without}
-    assert server("GET", "/v1/teams/boat/unseen?limit=0").status_code == 422
-    page = open_page("#/team/boat", token=server.token)
-    card = page.locator("section[aria-labelledby=unseen]")
-    card.wait_for()
-    assert f"{len(without)} of {len(rows)} states" in card.inner_text()
-    assert card.locator("li").all_inner_texts() == without
-
-
 def test_who_is_in_control_where_and_why_by_keyboard(server, open_page):
     page = open_page("#/team/boat", token=server.token)
     found = server("GET", "/v1/teams/boat/map").json()

@@ -215,16 +215,6 @@ async def where(
     return await run_in_threadpool(work)
 
 
-@views.get("/v1/teams/{name}/unseen")
-def unseen(request: Request, team: ReadableTeam, limit: Limit = 20) -> Response:
-    """Return how many states have no data, and the names of the first ones. Terminal states are left out."""
-    learner = service_of(request).learner(team)
-    task, (visits, _) = learner.task, visits_of(learner)
-    states = np.flatnonzero((visits == 0) & ~task.is_terminal).tolist()
-    names = [check.printable(task.state_names[s]) if task.state_names else f"state {s}" for s in states[:limit]]
-    return answer({"states": task.n_states - int(task.is_terminal.sum()), "unseen": len(states), "names": names})
-
-
 def visits_of(learner: Learner) -> tuple[Floats, Floats]:
     """Return the visits of each state, (S,), and the steps of each member in it, (S, members).
 

@@ -3,12 +3,12 @@
 import { render } from "./vendor/preact.mjs";
 import { download, get, listen, path, setToken, takeToken, token } from "./api.js";
 import { html, Name } from "./charts.js";
-import { Alone, Log, MOST_ALONE, Uncertain, Unseen, Where, Why } from "./decisions.js";
+import { Alone, Log, MOST_ALONE, Uncertain, Where, Why } from "./decisions.js";
 import { Charts, Health, Story, Teams } from "./sections.js";
 
 const PAGE = 50;
 const nothing = () => ({
-  team: null, history: null, sizes: { chosen: "", before: null }, summary: null, unseen: null, map: null,
+  team: null, history: null, sizes: { chosen: "", before: null }, summary: null, map: null,
   asked: { t: null, search: "", first: 0, limit: 50, order: "visits" },
   why: null, place: { t: 0, state: 0, prev: 0 }, whyProblem: "", busy: false,
   alone: { rows: [], busy: false, problem: "" },
@@ -109,7 +109,6 @@ const loadHistory = () => state.where.kind && fetched(own("history"), { size: st
 const loadTeam = () => isTeam() && fetched(own(), {}, (team) => update({ team }));
 const loadMap = () => isTeam() && fetched(own("map"), state.asked, (map) => update({ map }));
 const loadSummary = () => isTeam() && fetched(own("summary"), {}, (summary) => update({ summary }));
-const loadUnseen = () => isTeam() && fetched(own("unseen"), {}, (unseen) => update({ unseen }));
 const loadHealth = () => state.signed && get("v1/health").then((health) => update({ health }), failed);
 
 function loadEpisodes(before) {
@@ -186,7 +185,6 @@ function go() {
   loadTeam();
   loadMap();
   loadSummary();
-  loadUnseen();
   loadEpisodes();
   document.getElementById("title")?.focus({ preventScroll: false });
 }
@@ -197,7 +195,6 @@ const refreshTeam = calmly(() => {
   loadTeam();
   loadMap();
   loadSummary();
-  loadUnseen();
   loadEpisodes();
 }, 2000);
 
@@ -283,7 +280,7 @@ function App() {
           <${Log} team=${team} map=${map} log=${state.log} onEpisode=${loadSteps} onEarlier=${() => loadEpisodes(state.log.episodes.at(-1).episode)}
             onSteps=${moreSteps} onBefore=${stepsBefore} onWhy=${explain} onDownload=${on.save} />
           <${Alone} map=${map} alone=${state.alone} onAsk=${estimate} />
-          <${Uncertain} summary=${state.summary} /><${Unseen} found=${state.unseen} />` : ""}
+          <${Uncertain} summary=${state.summary} />` : ""}
         ${where.kind === "environment" ? html`<p
           class="note">Choose a team to see its policy by state, and the reasons.</p>` : ""}
         <${Health} health=${state.health} live=${state.live} />

@@ -215,14 +215,3 @@ export function Uncertain({ summary }) {
           ${one.shares.map((share) => html`<td>${percent(share)}</td>`)}</tr>`)}</tbody></table></div>` : ""}
   </section>`;
 }
-
-export function Unseen({ found }) {
-  if (!found) return "";
-  const rest = found.unseen - found.names.length;
-  return html`<section class="card" aria-labelledby="unseen">
-    <h2 id="unseen">States without data</h2>
-    <p class="note">${number(found.unseen, 0)} of ${plural(found.states, "state")}${found.unseen ? ":" : "."}</p>
-    ${found.unseen ? html`<ul>${found.names.map((name) => html`<li><${Name}>${name}</${Name}></li>`)}</ul>` : ""}
-    ${rest > 0 ? html`<p class="note">and ${number(rest, 0)} more.</p>` : ""}
-  </section>`;
-}
