@@ -28,6 +28,7 @@ from studies.figures import (
     people_change,
     planning_ways,
     promises,
+    relay_alone,
     riverswim_task,
     roads,
     sharing,
@@ -78,6 +79,7 @@ FIGURES: dict[str, Figure] = {
         never_worse,
         unknown_costs,
         endless_river,
+        relay_alone,
     )
 }
 
