@@ -28,7 +28,6 @@ from studies.figures import (
     people_change,
     planning_ways,
     promises,
-    relay_alone,
     riverswim_task,
     roads,
     sharing,
@@ -79,7 +78,6 @@ FIGURES: dict[str, Figure] = {
         never_worse,
         unknown_costs,
         endless_river,
-        relay_alone,
     )
 }
 
