@@ -111,7 +111,7 @@ def messages(quick: bool) -> list[Row]:
         (report,) = engine.play(order)
         state = engine.states()[0]
         here = {"section": "messages", "world": world, "teams": n, "episodes": episodes}
-        out, back = len(pickle.dumps(order, protocol=5)), len(pickle.dumps(report.delta, protocol=5))
+        out, back = len(pickle.dumps(order, protocol=5)), len(pickle.dumps(report.deltas, protocol=5))
         ledger = len(pickle.dumps(report.ledgers, protocol=5)) / n
         kept = sum(array.nbytes for part in state for array in part.values()) / n
         rows.append({**here, "order_kb": out / 1e3, "delta_kb": back / 1e3, "ledger_bytes": ledger, "state_bytes": kept})

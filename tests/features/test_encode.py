@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import cede
 from cede._base import archive
 from cede.cli import app
-from cede.features.encode import Bins, Clusters, Grid, Product, Score
+from cede.features.encode import Bins, Categories, Clusters, Grid, Product, Score
 
 BINS = cede.encode.uniform_bins([-1, 0], [1, 10], [4, 5], labels=["angle", "speed"], name="pole")
 SCORE = Score([0.5, -2.0, 1.0], [-1.0, 0.0, 2.5], offset=0.25, labels=["a", "b", "c"])
@@ -166,7 +166,7 @@ def test_scores_and_grids_in_short():
 
 
 def test_the_command_shows_what_states_are(tmp_path):
-    for encoder in (*ALL.values(), GRID):
+    for encoder in (*ALL.values(), GRID, WORK):
         result = CliRunner().invoke(app, ["show", str(encoder.save(tmp_path / "e.cede"))], env={"COLUMNS": "500"})
         assert result.exit_code == 0, result.output
         text = " ".join(result.output.split())
@@ -216,6 +216,47 @@ def test_missing_and_outside():
     assert GRID.states([[0, 5], [1, 7]]).tolist() == [0, 5]
     with pytest.raises(ValueError, match=r"encode: lane is 5.5, must be a whole number from 5 to 7"):
         GRID.states([[0, 5.5]])
+
+
+# ------------------------------------------------------------------------------------------------- names
+
+WORK = Categories({"kind": ["repair", "question", "other"], "site": ["A", "B"]})
+
+
+def test_categories_are_names(tmp_path):
+    """Every combination of names has its own state, in rows, by name, in a frame, in a product with numbers, from a file."""
+    pairs = [(kind, site) for kind in ("repair", "question", "other") for site in ("A", "B")]
+    assert [WORK(pair) for pair in pairs] == WORK.states(pairs).tolist() == list(range(6)) == list(range(WORK.n_states))
+    assert WORK({"site": "B", "kind": "question"}) == 3
+    assert WORK.state_names[3] == "kind=question, site=B"
+    frame = pandas.DataFrame(pairs, columns=["kind", "site"])
+    assert WORK.states(frame).tolist() == WORK.states(np.array(pairs)).tolist() == list(range(6))
+    assert WORK.states([]).tolist() == []
+    assert Categories([["no", "yes"]])("yes") == 1
+    assert Categories([["no", "yes"]]).states(["yes", "no"]).tolist() == [1, 0]
+
+    both = Product([cede.encode.uniform_bins(0, 1, 2, labels=["load"]), WORK], columns=[[1], [0, 2]])
+    assert both.inputs == ("kind", "load", "site")
+    assert both(["other", 0.7, "A"]) == both({"site": "A", "load": 0.7, "kind": "other"}) == 6 + 4
+    assert both.states({"kind": ["other"], "load": [0.2], "site": ["B"]}).tolist() == [5]
+    assert both.state_names[10] == "load=from 0.5, kind=other, site=A"
+    for encoder in (WORK, both):
+        loaded = cede.load(encoder.save(tmp_path / "names.cede"))
+        assert (loaded.digest, loaded.state_names) == (encoder.digest, encoder.state_names)
+    assert cede.load(tmp_path / "names.cede")(["other", 0.7, "A"]) == 10
+
+
+def test_wrong_names_are_refused():
+    with pytest.raises(ValueError, match="encode: kind is 'repairs', must be one of 'repair', 'question', 'other'"):
+        WORK(["repairs", "A"])
+    with pytest.raises(ValueError, match="encode: site in row 1 is 0, must be one of 'A', 'B'"):
+        WORK.states([["other", "A"], ["other", 0]])
+    with pytest.raises(ValueError, match=r"encode: the observation is \['other'\], must be 2 values"):
+        WORK(["other"])
+    with pytest.raises(ValueError, match=r"the column 'site' of rows is missing, must be there: it has \['kind'\]"):
+        WORK.states({"kind": ["other"]})
+    with pytest.raises(ValueError, match=r"the shape of rows is no array of numbers, must be \(n, 2\)"):
+        WORK.states({"kind": ["other"], "site": ["A", "B"]})
 
 
 # ------------------------------------------------------------------------------------------------- clusters
@@ -292,7 +333,7 @@ def test_files_of_schema_1_are_read():
 
 
 def test_digests_tell_encoders_apart():
-    others = [*ALL.values(), GRID, replace(BINS, labels=None), replace(SCORE, offset=0.5), replace(SCORE, cuts=[0.0])]
+    others = [*ALL.values(), GRID, WORK, replace(BINS, labels=None), replace(SCORE, offset=0.5), replace(SCORE, cuts=[0.0])]
     assert len({encoder.digest for encoder in others}) == len(others)
 
 
@@ -338,6 +379,15 @@ CASES = {
     "columns": (lambda: Product([BINS], columns=[[0]]), r"Product: columns\[0\] is \[0\], must be 2 indices from 0 on"),
     "gap": (lambda: Product([BINS], columns=[[0, 2]]), r"Product: columns is \[0, 2\], must be all from 0 to 1"),
     "states": (lambda: Product([cede.encode.uniform_bins([0] * 6, [1] * 6, 10)] * 2), "the number of states is 1000000000000"),
+    "no categories": (lambda: Categories([]), r"Categories: values is \[\], must be those of at least one input"),
+    "no names": (lambda: Categories([[]]), r"Categories: values\[0\] is \[\], must be at least one name"),
+    "a name twice": (
+        lambda: Categories([["a", "a"]]),
+        r"Categories: values\[0\] is \['a', 'a'\], must be at least one name, all of",
+    ),
+    "a name that is none": (lambda: Categories([["a", 3]]), r"Categories: a name in values\[0\] is 3, must be a non-empty string"),
+    "labels twice": (lambda: Categories({"x": ["a"]}, labels=["y"]), r"Categories: labels is \['y'\], must be left out"),
+    "names as numbers": (lambda: Product([WORK, BINS], columns=[[0, 1], [1, 2]]), r"columns\[0\] is \[0, 1\], must be names for"),
     "grid": (lambda: Grid((0,), (0,)), r"Grid: n_values is \(0,\)"),
 }
 

@@ -57,12 +57,23 @@ def test_a_history_as_a_frame():
     history = run()
     frame = history.to_frame()
     assert frame["episode"].tolist() == list(range(1, 31))
-    for name in ("cost", "expected_cost", "regret", "switches"):
+    for name in ("cost", "expected_cost", "regret", "switches", "lengths"):
         np.testing.assert_array_equal(frame[name], getattr(history, name))
     for i, name in enumerate(history.agents):
         np.testing.assert_array_equal(frame[f"control[{name}]"], history.control[:, i])
     assert set(frame["learner"]) == {"ucrl2_mc"}
     assert (set(frame["seed"]), set(frame["simulation_seed"]), set(frame["cede"])) == ({7}, {3}, {cede.__version__})
+
+
+def test_lengths_of_episodes():
+    """Each episode ends after one or two steps, in the terminal state 2: one step by agent b, two by agent a."""
+    env = cede.Environment(np.eye(3)[[[1, 2], [2, 2], [2, 2]]], [[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]], [1.0, 0.0, 0.0], terminal=[2])
+    agents = [cede.Agent(name, np.eye(2)[[action] * 3]) for action, name in enumerate("ab")]
+    mdp = cede.TwoLayerMDP(env, cede.Team(agents), 5)
+    for agent, steps in (("a", 2), ("b", 1)):
+        history = cede.simulate(mdp, cede.fixed(mdp.task, agent), 4, seed=0, progress=False)
+        assert history.lengths.tolist() == [steps] * 4
+    assert fleet_run().lengths.tolist() == [[3] * 5] * 3
 
 
 def test_a_fleet_history_as_a_frame():
@@ -72,7 +83,7 @@ def test_a_fleet_history_as_a_frame():
     for n in range(3):
         mine = frame[frame["team"] == n]
         assert mine["episode"].tolist() == [1, 2, 3, 4, 5]
-        for name in ("cost", "expected_cost", "switches"):
+        for name in ("cost", "expected_cost", "switches", "lengths"):
             np.testing.assert_array_equal(mine[name], getattr(history, name)[n])
         for d in range(2):
             np.testing.assert_array_equal(mine[f"control[{d}]"], history.control[n, :, d])

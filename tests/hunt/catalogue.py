@@ -251,6 +251,13 @@ class Encoders(Sequence):
         return [*super().own_bad(value, rng), [lambda x: 0]]
 
 
+class Values(Sequence):
+    """Names that each of two inputs may be."""
+
+    def own_bad(self, value, rng):
+        return [3, "ab", [], [[], ["a"]], [["a", "a"], ["c"]], [["a", 3], ["c"]], [["a", ""], ["c"]], ["ab"]]
+
+
 class About(Kind):
     """Anything by name."""
 
@@ -1021,6 +1028,7 @@ def encoders():
     data = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 5.0]])
     whole = {"n_values": ([2, 3], Array("indices", shaped=False)), "least": ([0, 1], Array("indices", shaped=False, least=-1))}
     yield "Grid", lambda: Call(encode.Grid, {**whole, **labels})
+    yield "Categories", lambda: Call(encode.Categories, {"values": ([["a", "b"], ["c"]], Values()), **labels})
     sums = {"weights": (np.array([1.0, 2.0]), Array(shaped=False)), "cuts": (np.array([0.5]), Array(shaped=False))}
     yield "Score", lambda: Call(encode.Score, {**sums, "offset": (0.5, Number()), **labels})
     yield (

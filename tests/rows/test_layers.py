@@ -92,3 +92,34 @@ def test_a_layer_that_the_task_does_not_have_is_refused():
     smaller = cede.worlds.riverswim(agents=[0.3])
     with pytest.raises(ValueError, match=r"the shape of agent/p=0\.7 in counts is \(6, 2\), must be a layer of the task"):
         begun(smaller.task, counts)
+
+
+def test_two_teams_share_the_policy_of_one_agent(tmp_path):
+    """Autonomy drives with Anna in one team and with Ben, as the second member, in another. Both teams then know what both saw of
+    it; of people, the environment and first states each team keeps its own counts. The sums survive a file and further episodes.
+    """
+    river = cede.worlds.riverswim(agents=[0.3, 0.7, 0.9])
+    autonomy, anna, ben = (
+        cede.Agent(name, agent.policy) for name, agent in zip(("autonomy", "Anna", "Ben"), river.team.agents, strict=True)
+    )
+    teams = [[autonomy, anna], [ben, autonomy]]
+    mdps = [cede.TwoLayerMDP(river.environment, cede.Team(agents), river.horizon) for agents in teams]
+    alone = [learned(mdp, seed=seed).counts for seed, mdp in enumerate(mdps)]
+    shared = alone[0].layers["agent/autonomy"] + alone[1].layers["agent/autonomy"]
+    assert shared.total > max(counts.layers["agent/autonomy"].total for counts in alone) > 0
+    for mdp, own, place in zip(mdps, alone, (0, 1), strict=True):
+        episodes = sum(counts.episodes for counts in alone)
+        learner = begun(mdp.task, Counts({**own.layers, "agent/autonomy": shared}, episodes, own.environment_episodes))
+        rows = slice(6 * place, 6 * place + 6)  # of autonomy, among those of both agents
+        np.testing.assert_array_equal(learner.counts.agents.toarray()[rows], shared.matrix.toarray())
+        narrower = learner.beliefs[0].width[rows] < begun(mdp.task, own).beliefs[0].width[rows]
+        visited = next(other.layers["agent/autonomy"].matrix.toarray().sum(axis=1) > 3 for other in alone if other is not own)
+        assert narrower[visited].all()
+        for name in set(own.layers) - {"agent/autonomy"}:
+            np.testing.assert_array_equal(learner.counts.layers[name].matrix.toarray(), own.layers[name].matrix.toarray())
+        learner.save(tmp_path / "team.cede")
+        again = cede.load(tmp_path / "team.cede")
+        cede.simulate(mdp, again, 10, seed=7, progress=False)
+        more = again.counts.layers["agent/autonomy"].matrix.toarray() - shared.matrix.toarray()
+        assert (more >= 0).all()
+        assert again.counts.all_agents.total == learner.counts.all_agents.total + 10 * mdp.horizon

@@ -1,12 +1,13 @@
-"""Encoders turn measured numbers into a state, an integer from 0.
+"""Encoders turn measured numbers and names into a state, an integer from 0.
 
-A learner needs few states with many visits each. An encoder computes the state of a row of numbers:
+A learner needs few states with many visits each. An encoder computes the state of a row of numbers, or of names:
 
 uniform_bins, quantile_bins, Bins   divide each number into bins; each combination of bins is a state
 Score                               adds up weighted numbers to one score, and divides that at cuts
 clusters, Clusters                  finds centres in data; the state is the nearest centre (fitting needs the extra `encode`)
 Grid                                numbers the combinations of whole numbers without loss
-Product                             combines encoders of different numbers
+Categories                          numbers the combinations of names, such as the kind of a request
+Product                             combines encoders of different numbers and names
 
 `encoder(x)` returns the state of one row, `encoder.states(rows)` those of many. NaN is an error that names the number.
 An encoder is data: `encoder.save(path)` writes it to a file, which `cede.encode.load` and `cede.load` read; nothing is pickled.
@@ -36,10 +37,23 @@ from cede.features.encoder import (
     intervals,
     labels_of,
     number_of_bins,
+    one_word,
     put,
 )
 
-__all__ = ["Bins", "Clusters", "Encoder", "Grid", "Product", "Score", "clusters", "load", "quantile_bins", "uniform_bins"]
+__all__ = [
+    "Bins",
+    "Categories",
+    "Clusters",
+    "Encoder",
+    "Grid",
+    "Product",
+    "Score",
+    "clusters",
+    "load",
+    "quantile_bins",
+    "uniform_bins",
+]
 
 MOST_AT_ONCE = 10**7  # distances that are computed at once
 OUTSIDE = ("outer", "refuse")  # what to do with numbers outside the range: put them into the outer bins, or refuse them
@@ -123,6 +137,49 @@ class Grid(Encoder):
         if (places < 0).any() or (places >= self.sizes).any():
             check.fail("encode", "the observation", check.show(observation), f"whole numbers below {self.sizes}")
         return int(np.ravel_multi_index(tuple(places), self.sizes))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Categories(Encoder):
+    """The encoder of one or several names: each combination is a state, and the last one varies fastest.
+
+    values: for each input the names that it may be, in order, or these by label, as in {"weather": ["dry", "wet"], "line": ["A",
+    "B"]}. Other names are refused; add one such as "other" for them, and replace them by it beforehand.
+    """
+
+    values: Any  # (F,) tuples of strings
+    labels: Sequence[str] | None = None  # a name for each input
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        values = self.values
+        if isinstance(values, Mapping):
+            if self.labels is not None:
+                check.fail("Categories", "labels", check.show(self.labels), "left out where values are given by label")
+            object.__setattr__(self, "labels", tuple(values))
+            values = values.values()
+        checked = []
+        for i, given in enumerate(check.items("Categories", "values", values, "the names that each input may be")):
+            names = check.items("Categories", f"values[{i}]", given, "a sequence of names")
+            names = [check.name("Categories", f"a name in values[{i}]", name) for name in names]
+            if not names or len({one_word(name) for name in names}) < len(names):
+                check.fail("Categories", f"values[{i}]", check.show(names), "at least one name, all of them different")
+            checked.append(tuple(names))
+        if not checked:
+            check.fail("Categories", "values", check.show(self.values), "those of at least one input")
+        check_number_of_states("Categories", [len(names) for names in checked])
+        put(self, "Categories", len(checked), values=tuple(checked))
+
+    @property
+    def categories(self) -> tuple[tuple[str, ...] | None, ...]:
+        return tuple(self.values)
+
+    @property
+    def parts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        return tuple(zip(self.inputs, self.values, strict=True))
+
+    def places(self, rows: Floats) -> Ints:
+        return rows.astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -285,6 +342,11 @@ class Product(Encoder):
             check.fail("Product", "columns", check.show(sorted(used)), f"all from 0 to {len(used) - 1}: each number is read")
         check_number_of_states("Product", [encoder.n_states for encoder in encoders])
         put(self, "Product", len(used), encoders=encoders, columns=columns)
+        for i, (encoder, read) in enumerate(zip(encoders, columns, strict=True)):
+            if tuple(self.categories[column] for column in read) != encoder.categories:
+                check.fail(
+                    "Product", f"columns[{i}]", check.show(read.tolist()), "names for Categories, numbers for other encoders"
+                )
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -294,6 +356,13 @@ class Product(Encoder):
                 is_named = isinstance(encoder, Product) or encoder.labels is not None
                 names.setdefault(column, name if is_named else f"x{column}")
         return tuple(names[i] for i in range(len(names)))
+
+    @property
+    def categories(self) -> tuple[tuple[str, ...] | None, ...]:
+        read_as: dict[int, tuple[str, ...] | None] = {}
+        for encoder, read in zip(self.encoders, self.columns, strict=True):
+            read_as |= dict(zip(read.tolist(), encoder.categories, strict=True))
+        return tuple(read_as[i] for i in range(self.n_inputs))
 
     @property
     def parts(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -315,7 +384,7 @@ class Product(Encoder):
         return np.concatenate([encoder.places(rows[:, read]) for encoder, read in pairs], axis=1)
 
 
-CLASSES: dict[str, Callable[..., Any]] = {cls.__name__: cls for cls in (Grid, Bins, Score, Clusters, Product)}
+CLASSES: dict[str, Callable[..., Any]] = {cls.__name__: cls for cls in (Grid, Categories, Bins, Score, Clusters, Product)}
 
 
 # ------------------------------------------------------------------------------------------------- making them

@@ -36,6 +36,11 @@ class Encoder(Remade):
         """Return the G features of a state: the name of each, and the names of its values."""
         raise NotImplementedError
 
+    @property
+    def categories(self) -> tuple[tuple[str, ...] | None, ...]:
+        """Return, for each of `inputs`, the categories that it may be; None: it is a number. A category is read as its index."""
+        return (None,) * self.n_inputs
+
     def places(self, rows: Floats) -> Ints:
         """Return the value of each feature, an index, (n, G). rows: (n, F), without NaN."""
         raise NotImplementedError
@@ -81,20 +86,38 @@ class Encoder(Remade):
 
     def __call__(self, observation: Any) -> int:
         """Return the state of one row: F numbers in order, of any shape, or a mapping from the names of `inputs` to numbers."""
-        if isinstance(observation, Mapping):
+        if isinstance(observation, Mapping) or any(self.categories):
             return int(self._states(np.array([self._row(observation)]))[0])
         row = as_numbers(observation)
         if row is None or row.size != len(self.inputs):
             check.fail("encode", "the observation", check.show(observation), plural(len(self.inputs), "number"))
         return int(self._states(row.reshape(1, -1))[0])
 
-    def _row(self, observation: Mapping[Any, Any], where: str = "") -> list[float]:
-        """Return the F numbers of an observation that is given by name. where: of which row, for errors."""
-        there = "there: the observation has " + check.show(list(observation))
-        for name in self.inputs:
-            if name not in observation:
-                check.fail("encode", check.printable(name) + where, "missing", there)
-        return [check.scalar("encode", check.printable(name) + where, observation[name], "a number") for name in self.inputs]
+    def _row(self, observation: Any, where: str = "") -> list[float]:
+        """Return the F numbers of an observation: a mapping by name, or the values in order. where: of which row, for errors."""
+        if isinstance(observation, Mapping):
+            there = "there: the observation has " + check.show(list(observation))
+            for name in self.inputs:
+                if name not in observation:
+                    check.fail("encode", check.printable(name) + where, "missing", there)
+            values = [observation[name] for name in self.inputs]
+        else:
+            expected = plural(len(self.inputs), "value")
+            values = (
+                [observation] if isinstance(observation, str) else check.items("encode", "the observation", observation, expected)
+            )
+            if len(values) != len(self.inputs):
+                check.fail("encode", "the observation" + where, check.show(observation), expected)
+        numbers = []
+        for name, categories, value in zip(self.inputs, self.categories, values, strict=True):
+            place = check.printable(name) + where
+            if categories is None:
+                numbers.append(check.scalar("encode", place, value, "a number"))
+            elif isinstance(value, str) and value in categories:
+                numbers.append(float(categories.index(value)))
+            else:
+                check.fail("encode", place, check.show(value), check.one_of(categories, value))
+        return numbers
 
     def states(self, rows: Any) -> Ints:
         """Return the states of many rows, (n,).
@@ -117,8 +140,18 @@ class Encoder(Remade):
             for name in self.inputs:
                 if name not in there:
                     check.fail("encode", f"the column {name!r} of rows", "missing", f"there: it has {check.show(there)}")
-            table = as_numbers([np.asarray(rows[name]) for name in self.inputs])
-            return None if table is None else table.T
+            columns = [np.asarray(rows[name]) for name in self.inputs]
+            if not any(self.categories):
+                table = as_numbers(columns)
+                return None if table is None else table.T
+            if len({len(column) for column in columns}) > 1:
+                return None
+            rows = list(zip(*columns, strict=True))
+        if any(self.categories):
+            values = [
+                self._row(row, f" in row {i}") for i, row in enumerate(check.items("encode", "rows", rows, "a sequence of rows"))
+            ]
+            return np.array(values).reshape(-1, len(self.inputs))
         if isinstance(rows, list | tuple) and any(isinstance(row, Mapping) for row in rows):
             return [self._row(row, f" in row {i}") if isinstance(row, Mapping) else row for i, row in enumerate(rows)]
         return rows

@@ -19,7 +19,7 @@ from cede.beliefs.scale import Scale
 from cede.fleet.files import pack_shared, unpack_shared
 from cede.fleet.grouping import TeamGroup, check_states
 from cede.fleet.history import RunRecord
-from cede.learners.files import below
+from cede.learners.files import SCHEMA, below
 from cede.learners.stacks import environment_extras
 from cede.learners.state import Arrays, most_episodes
 from cede.problem.model import TwoLayerMDP
@@ -28,7 +28,7 @@ from cede.rows.stored import LayerCounts
 if TYPE_CHECKING:
     from cede.learners.learner import Learner
 
-KIND, SCHEMA = "checkpoint", 7
+KIND = "checkpoint"  # its schema is that of files of learners: both hold states
 
 
 @dataclass(frozen=True, eq=False)

@@ -79,6 +79,12 @@ class RunHistory:
     settings: Mapping[str, Any]  # to repeat the run: learner, radii, scale, delta, seeds, version
 
     @property
+    def lengths(self) -> Ints:
+        """Return the number of steps of each episode, (K,); of a fleet (N, K). Fewer than the horizon: it ended earlier."""
+        steps: Ints = self.control.sum(axis=-1)
+        return steps
+
+    @property
     def _length(self) -> str:
         """Return the length of the run, in words."""
         return plural(self.cost.shape[-1], "episode" if self.settings.get("record_every") is None else "block")
@@ -160,7 +166,7 @@ class History(RunHistory):
     expected_cost are NaN, and `settings["regret"]` says so.
     """
 
-    COLUMNS: ClassVar[tuple[str, ...]] = ("cost", "expected_cost", "regret", "switches")
+    COLUMNS: ClassVar[tuple[str, ...]] = ("cost", "expected_cost", "regret", "switches", "lengths")
 
     regret: Floats  # (K,) cumulative regret after each episode, exact (Eq. 6); NaN if it is not known
     expected_cost: Floats  # (K,) exact expected cost of each episode's policy; NaN if it is not known
@@ -199,7 +205,7 @@ class FleetHistory(RunHistory):
     team. settings: of the first learner, with the number of teams and the seed.
     """
 
-    COLUMNS: ClassVar[tuple[str, ...]] = ("cost", "expected_cost", "switches")
+    COLUMNS: ClassVar[tuple[str, ...]] = ("cost", "expected_cost", "switches", "lengths")
     COST_LABEL: ClassVar[str] = "cost, mean of teams"
 
     regret: Floats  # (K,) cumulative over episodes, summed over teams (Eq. 15), exact

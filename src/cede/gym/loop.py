@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from cede._base import check
-from cede._base.arrays import Floats, Ints
+from cede._base.arrays import Floats
 from cede._base.progress import Progress
 from cede.fleet.history import RunHistory
 from cede.gym.live import OVER, LiveTeam, actions_of, check_env, encoder_of, live_team
@@ -44,7 +44,6 @@ class GymHistory(RunHistory):
     COLUMNS: ClassVar[tuple[str, ...]] = ("returns", "cost", "switches", "lengths", "terminated")
 
     returns: Floats  # (K,) sum of the environment's rewards
-    lengths: Ints  # (K,) number of steps
     terminated: Any  # (K,) bool: True if the episode terminated, False if it was truncated
 
 
@@ -160,7 +159,7 @@ def run(
         check.fail(owner, "the number of steps of the learner's running episode", learner.observed, "0: end it first")
     episodes, seed = check.integer(owner, "episodes", episodes, 1), check.integer(owner, "seed", seed, 0, 2**32 - 1)
     world = LiveWorld(live, task, learner, override, np.random.default_rng([seed, 8]))
-    columns: dict[str, list[Any]] = {name: [] for name in ("returns", "cost", "control", "switches", "lengths", "terminated")}
+    columns: dict[str, list[Any]] = {name: [] for name in ("returns", "cost", "control", "switches", "terminated")}
     with (
         learner.record_to(record) if record is not None and isinstance(learner, Learner) else nullcontext(),
         Progress("episodes", episodes, progress, 1) as bar,
@@ -171,7 +170,7 @@ def run(
             except BaseException:  # a part of an episode is not counted
                 drop_episode(learner)
                 raise
-            results = (world.gained, account.cost, account.control, account.switches, account.steps, live.terminated)
+            results = (world.gained, account.cost, account.control, account.switches, live.terminated)
             for column, value in zip(columns.values(), results, strict=True):
                 column.append(value)
             bar.advance(1)
