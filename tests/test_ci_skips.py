@@ -21,7 +21,7 @@ TESTS = {
 UNLISTED = ["test_fixture.py", "test_import.py", "test_inside.py", "test_mark.py"]
 
 
-@pytest.mark.parametrize("more", [[], ["-n", "2"]])
+@pytest.mark.parametrize("more", [[], ["-p", "xdist", "-n", "2"]])
 @pytest.mark.parametrize(("ci", "failing"), [("true", UNLISTED), ("", []), ("0", [])])
 def test_what_is_skipped_without_a_listed_reason_fails_in_ci(tmp_path, more, ci, failing):
     for name, text in TESTS.items():
@@ -30,6 +30,7 @@ def test_what_is_skipped_without_a_listed_reason_fails_in_ci(tmp_path, more, ci,
     environment = {
         **os.environ,
         "CI": ci,
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # they take seconds to import
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]),
     }
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--continue-on-collection-errors", "-rfE", *more, "."]

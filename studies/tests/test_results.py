@@ -14,8 +14,6 @@ CHEAP = {  # figure: arguments of the parts that are run again
     "action-why": {"learner": "UCRL2-MC, river known", "macro": 1, "seed": 0},
     "guarantee": {"learner": "UCRL2-MC", "seed": 0},
     "growth": {"axis": "D", "seed": 0},
-    "team-size": {"learner": "UCRL2-MC", "seed": 0},
-    "team-count": {"learner": "UCRL2-MC", "teams": 3, "seed": 0},
     "sharing": {"learner": "UCRL2-MC, not shared", "radii": "schedule", "checkpoints": [300], "seed": 0},
 }
 

@@ -130,7 +130,7 @@ def random_beliefs(mdp, seed):
 
 @pytest.mark.slow
 @given(seed=st.integers(0, 10**6), rounded=st.booleans(), sparse_input=st.booleans())
-@settings(max_examples=220, deadline=None)
+@settings(max_examples=110, deadline=None)
 @example(seed=3, rounded=True, sparse_input=True)
 def test_planner_against_linear_programming(seed, rounded, sparse_input):
     """Theorem 1 with both inner minima solved by linprog: D from 1 to 4, every kind of agent, asymmetric switching costs."""
