@@ -13,6 +13,8 @@ import pytest
 from cede._kernels.compiling import Kernel
 from cede._kernels.numba_private import CodeCache
 
+NOTICE = "cede: compiling for this machine, once; some seconds more ...\n"
+
 
 def mean(values):
     total = 0.0
@@ -43,7 +45,8 @@ def test_a_cut_file_is_made_again(folder, ending, left, capsys):
     whole = path.read_bytes()
     path.write_bytes(whole[: int(left * len(whole))] if isinstance(left, float) else whole[:left])
     assert [called(), called()] == [(1.5, 0), (1.5, 1)]
-    assert capsys.readouterr().err == ""
+    said = capsys.readouterr().err.replace(NOTICE, "")  # a busy machine compiles for more than two seconds
+    assert said == ""
 
 
 @pytest.mark.parametrize("harm", [b"", b"\0" * 5000, b"garbage", b"\x80\x05]."])

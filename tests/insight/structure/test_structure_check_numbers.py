@@ -10,13 +10,13 @@ import scipy.sparse as sp
 import cede
 from cede.insight.structure.checking import (
     Case,
-    accuse,
     deviation,
     homogeneity,
     moments,
     most_draws,
     statistic,
-    unforeseen,
+    suspicion_of,
+    undeclared_steps,
     without_zeros,
 )
 
@@ -91,7 +91,7 @@ def test_what_can_be_tested(table, expected):
 def test_the_place_that_is_least_like_the_others_is_named():
     """Two places with 6 and 8 of 10, and one with 1 of 20."""
     case = Case("environment", 3, [(0, 0), (1, 1), (2, 0)], np.array([[6.0, 4.0], [8.0, 2.0], [1.0, 19.0]]))
-    found = accuse(SimpleNamespace(state_names=None, action_names=None), case, 0.004)
+    found = suspicion_of(SimpleNamespace(state_names=None, action_names=None), case, 0.004)
     assert (found.place, found.visits) == ((2, 0), 20)
     np.testing.assert_allclose(found.here, [0.05, 0.95])
     np.testing.assert_allclose(found.elsewhere, [0.7, 0.3])
@@ -110,8 +110,8 @@ def test_a_step_that_is_not_declared_is_named():
     task = cede.Task(agents=["a"], env_cost=np.zeros((3, 2)), horizon=2)
     counts = np.zeros((6, 3))
     counts[0, 0], counts[5, 0], counts[5, 1] = 4, 7, 2
-    found = unforeseen(task, cede.Structure(environment=outcomes), sp.csr_array(counts))
+    found = undeclared_steps(task, cede.Structure(environment=outcomes), sp.csr_array(counts))
     assert (found.place, found.visits, found.p_value) == ((2, 1), 7, 0.0)
     assert "state 2, action 1: next state 0 was seen, but is not declared; so were 1 other steps" in found.text
     counts[5] = 0
-    assert unforeseen(task, cede.Structure(environment=outcomes), sp.csr_array(counts)) is None
+    assert undeclared_steps(task, cede.Structure(environment=outcomes), sp.csr_array(counts)) is None
