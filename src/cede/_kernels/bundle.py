@@ -61,6 +61,10 @@ class BundleType(types.Type):
             self.offset[field] = words
             words += HEAD + 2 * kind.ndim if isinstance(kind, types.Array) else 1
         self.words = words
+        arrays = {field: array.dtype for field, array in fields.items() if isinstance(array, types.Array)}
+        self.arrays = {field: None if isinstance(x, types.Record) else np.dtype(str(x)) for field, x in arrays.items()}
+        self.numbers = {field: np.dtype(str(x)) for field, x in fields.items() if isinstance(x, types.Number)}
+        self.needed = fields.keys() - self.numbers.keys()
         inside = ", ".join(f"{field}: {kind.name}" for field, kind in fields.items())
         super().__init__(f"{name}({inside})")
 
@@ -78,29 +82,28 @@ def type_of(annotation: Any) -> Any:
 class Bundle:
     """Base of all bundles. Fields are declared by annotations; numbers that are not given are 0, arrays and bundles are needed."""
 
-    __slots__ = ("_address", "_memory", "_values")
     _numba_type_: BundleType
 
     def __init_subclass__(cls) -> None:
         declared = {name: kind for name, kind in get_annotations(cls).items() if not name.startswith("_")}
         if declared and "_numba_type_" not in cls.__dict__:
-            cls._numba_type_ = BundleType(cls.__name__, {name: type_of(kind) for name, kind in declared.items()})
-            add_fields(cls._numba_type_)
-            for name, kind in cls._numba_type_.fields.items():
-                setattr(cls, name, field_of(name, kind, cls._numba_type_.offset[name]))
+            kind = cls._numba_type_ = BundleType(cls.__name__, {name: type_of(kind) for name, kind in declared.items()})
+            add_fields(kind)
+            for name in kind.numbers:
+                setattr(cls, name, number_field(name, kind))
 
     def __init__(self, **given: Any) -> None:
-        fields = self._numba_type_.fields
-        self._memory = np.zeros(self._numba_type_.words, dtype=np.int64)
-        self._address = int(self._memory.ctypes.data)
-        self._values: dict[str, Any] = {}
-        for name, kind in fields.items():
-            if name in given:
-                setattr(self, name, given.pop(name))
-            elif isinstance(kind, types.Array | BundleType):
-                raise TypeError(f"{type(self).__name__}: {name} is missing")
-        if given:
-            raise TypeError(f"{type(self).__name__} has no field {next(iter(given))!r}")
+        kind, memory = self._numba_type_, np.zeros(self._numba_type_.words, dtype=np.int64)
+        vars(self).update(_memory=memory, _address=int(memory.ctypes.data), _next={})
+        if not kind.needed <= given.keys():
+            raise TypeError(f"{type(self).__name__}: {min(kind.needed - given.keys())} is missing")
+        put_fields(self, given)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._numba_type_.fields:
+            put_fields(self, {name: value})
+        else:
+            object.__setattr__(self, name, value)
 
     @classmethod
     def nothing(cls) -> dict[str, NDArray[Any]]:
@@ -112,41 +115,37 @@ class Bundle:
         raise TypeError(f"{type(self).__name__} holds addresses of this process and cannot be copied or sent; copy its arrays")
 
 
-def field_of(name: str, kind: Any, at: int) -> property:
-    """Return the property by which Python reads and writes a field that begins at word `at`."""
-    if isinstance(kind, types.Array):
-        return array_field(name, kind, at)
-    if isinstance(kind, BundleType):
+def put_fields(bundle: Bundle, values: dict[str, Any]) -> None:
+    """Write fields of a bundle, by name. What it points at stays alive: an interrupt may come after any line."""
+    layout, memory, alive, pending = bundle._numba_type_, bundle._memory, vars(bundle), bundle._next
+    for name, value in values.items():
+        if name not in layout.fields:
+            raise TypeError(f"{type(bundle).__name__} has no field {name!r}")
+        kind, at = layout.fields[name], layout.offset[name]
+        if name in layout.arrays:
+            dtype = layout.arrays[name]
+            fits = value.dtype.itemsize == kind.dtype.size if dtype is None else value.dtype == dtype
+            if not fits or value.ndim != kind.ndim or not value.flags.c_contiguous:
+                raise TypeError(f"{type(bundle).__name__}: {name} is {value.dtype} of {value.ndim} axes, must be {kind}")
+            pending[name] = value
+            descriptor = (0, 0, value.size, value.itemsize, value.ctypes.data, *value.shape, *value.strides)
+            memory[at : at + len(descriptor)] = descriptor
+            alive[name] = value
+        elif name in layout.numbers:
+            memory[at : at + 1].view(layout.numbers[name])[0] = value
+        else:
+            if value._numba_type_ != kind:
+                owner, found = type(bundle).__name__, type(value).__name__
+                raise TypeError(f"{owner}: {name} is a {found}, must be a bundle of type {kind.name}")
+            pending[name] = value
+            memory[at] = value._address
+            alive[name] = value
 
-        def put_bundle(self: Bundle, bundle: Bundle) -> None:
-            if bundle._numba_type_ != kind:
-                raise TypeError(f"{type(self).__name__}: {name} is a {type(bundle).__name__}, must be a bundle of type {kind.name}")
-            self._values[name + " next"] = bundle
-            self._memory[at] = bundle._address
-            self._values[name] = bundle
 
-        return property(lambda self: self._values[name], put_bundle)
-    dtype = np.float64 if kind == types.float64 else np.int64
-
-    def put_number(self: Bundle, value: Any) -> None:
-        self._memory[at : at + 1].view(dtype)[0] = value
-
-    return property(lambda self: self._memory[at : at + 1].view(dtype)[0].item(), put_number)
-
-
-def array_field(name: str, kind: Any, at: int) -> property:
-    """Return the property of a field that is an array."""
-    dtype, end = None if isinstance(kind.dtype, types.Record) else np.dtype(str(kind.dtype)), at + HEAD + 2 * kind.ndim
-
-    def put_array(self: Bundle, array: NDArray[Any]) -> None:
-        fits = array.dtype.itemsize == kind.dtype.size if dtype is None else array.dtype == dtype
-        if not fits or array.ndim != kind.ndim or not array.flags.c_contiguous:
-            raise TypeError(f"{type(self).__name__}: {name} is {array.dtype} of {array.ndim} axes, must be {kind}")
-        self._values[name + " next"] = array  # kept alive before it is pointed at: an interrupt may come after any line
-        self._memory[at:end] = (0, 0, array.size, array.itemsize, array.ctypes.data, *array.shape, *array.strides)
-        self._values[name] = array
-
-    return property(lambda self: self._values[name], put_array)
+def number_field(name: str, kind: BundleType) -> property:
+    """Return the property by which Python reads a number, which kernels may have changed."""
+    at, dtype = kind.offset[name], kind.numbers[name]
+    return property(lambda self: self._memory[at : at + 1].view(dtype)[0].item())
 
 
 # ------------------------------------------------------------------------------------------------- for Numba

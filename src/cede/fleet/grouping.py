@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints
-from cede.beliefs.scale import Scale
 from cede.learners.settings import Memo, Settings, alike_key, key_of, with_options
 from cede.learners.stacks import check_stack, part_of, stack_states
 from cede.learners.state import Arrays, LearnerState, Sizes
@@ -105,7 +104,8 @@ def group_teams(
     by_key: dict[Any, list[int]] = {}
     memo: Memo = {}
     for i, (mdp, learner, state) in enumerate(zip(mdps, learners, states, strict=True)):
-        by_key.setdefault(group_key(mdp, learner, state, memo), []).append(i)
+        key = group_key(mdp, learner, state, memo) if len(mdps) > 1 else None  # one team is one group
+        by_key.setdefault(key, []).append(i)
     groups: list[TeamGroup] = []
     for places in by_key.values():
         mdp, learner = mdps[places[0]], learners[places[0]]
@@ -116,7 +116,7 @@ def group_teams(
             TeamGroup(
                 number=len(groups),
                 task=learner.task,
-                settings=with_options(learner.settings, scale=Scale()),  # a scale may be a function; its values are in the orders
+                settings=unscaled(learner.settings),
                 vary=mdp.task.layout.vary,
                 environment=mdp.environment,
                 shared=learner.shared_environment is not None,
@@ -133,6 +133,11 @@ def group_teams(
             )
         )
     return groups
+
+
+def unscaled(settings: Settings) -> Settings:
+    """Return settings without a scale, which may be a function; its values are in the orders."""
+    return settings if settings.scale == Settings.scale else with_options(settings, scale=Settings.scale)
 
 
 def group_key(mdp: TwoLayerMDP, learner: "Learner", state: LearnerState, memo: Memo) -> tuple[Any, ...]:

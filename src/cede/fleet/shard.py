@@ -37,6 +37,8 @@ from cede.planning.fixed_point import accuracy_for, new_endless
 from cede.planning.model import ModelArrays
 from cede.planning.passes import empty_plan, pass_scratch, thread_scratch, threads_for
 from cede.problem.arrays import problem_of
+from cede.problem.model import Environment
+from cede.problem.task import Task
 from cede.rows.cost_sums import N_SUMS
 from cede.rows.places import COSTS, ENVIRONMENT
 from cede.rows.stored import LayerCounts
@@ -143,6 +145,13 @@ def true_agents(groups: Sequence[TeamGroup]) -> tuple[Belief, list[Ints]]:
     return Belief(Table.dense(table.reshape(len(rows), -1)), np.zeros(len(rows)), rows.reshape(used, -1)), slots
 
 
+def true_accuracy(task: Task, environment: Environment) -> float:
+    """Return the accuracy of evaluations without a horizon, which follows from the true costs; 0 with a horizon."""
+    if task.horizon is not None:
+        return 0.0
+    return accuracy_for(replace(task, env_cost=environment.cost, enter_cost=environment.enter_cost))
+
+
 class WorkingGroup:
     """The teams of one group in a shard, and their workspace, into which one team at a time is loaded.
 
@@ -206,7 +215,6 @@ class WorkingGroup:
         problem.vary = self.group.vary
         problem.enter_cost = np.empty(0) if environment.enter_cost is None else environment.enter_cost
         model = ModelArrays(agents=truth.arrays, environment=true_environment(environment).arrays, problem=problem)
-        true_costs = replace(task, env_cost=environment.cost, enter_cost=environment.enter_cost)
         no_keys = np.empty(0, dtype=np.int64)
         return Workspace(
             learner=self.learner,
@@ -223,7 +231,7 @@ class WorkingGroup:
             chance=np.empty(numbers_drawn(environment, task)),
             at_work=-1,
             endless=new_endless(task),
-            accuracy=accuracy_for(true_costs) if task.horizon is None else 0.0,
+            accuracy=true_accuracy(task, environment),
         )
 
     def _scratch(self, true_model: ModelArrays) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, fields, replace
-from functools import cache
+from functools import cache, cached_property
 from types import UnionType
 from typing import Any, ClassVar, get_type_hints
 
@@ -92,7 +92,7 @@ class Settings(Remade, ABC):
         """Return the function that errors name."""
         return self.name.split(" (")[0]
 
-    @property
+    @cached_property
     def structure(self) -> Structure | None:
         """Return what is declared of the layers that are learned."""
         return self.knowledge.structure
@@ -102,12 +102,12 @@ class Settings(Remade, ABC):
         """Return the declared structure of the environment; None if there is none."""
         return None if self.structure is None else self.structure.environment
 
-    @property
+    @cached_property
     def limits(self) -> tuple[Floats, Floats] | None:
         """Return the least and the most share of the steps of each member, (members,) each; None: there are no limits."""
         return (self.promise.least, self.promise.most) if isinstance(self.promise, ShareLimits) else None
 
-    @property
+    @cached_property
     def baseline(self) -> Baseline | None:
         """Return what the learner must never be much worse than."""
         return self.promise if isinstance(self.promise, Baseline) else None
@@ -117,17 +117,17 @@ class Settings(Remade, ABC):
         """Return whether every member has control in whole episodes, at first and then ever more seldom."""
         return isinstance(self.promise, TrialEpisodes)
 
-    @property
+    @cached_property
     def planning(self) -> Planning:
         """Return "full" if it makes whole plans, "greedy" if it backs up only the states that are visited."""
         return "greedy" if isinstance(self.plans, GreedyBackups) else "full"
 
-    @property
+    @cached_property
     def replan(self) -> str | int:
         """Return when it makes a new plan: for "every" episode, by "doubling", or every so many episodes (or steps)."""
         return self.plans.replan if isinstance(self.plans, FullPlans) else "every"
 
-    @property
+    @cached_property
     def kinds(self) -> tuple[BeliefKind, ...]:
         """Return the kinds of sets of both layers; empty if there are none."""
         return () if self.belief is None else tuple(BY_NAME[name] for name in dict.fromkeys(self.belief.of_layers))
