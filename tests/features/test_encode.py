@@ -1,5 +1,7 @@
 """Encoders: numbers become states, one by one and in rows, by every kind; files hold them as they are."""
 
+import itertools
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,7 +17,7 @@ from typer.testing import CliRunner
 import cede
 from cede._base import archive
 from cede.cli import app
-from cede.features.encode import Bins, Categories, Clusters, Grid, Product, Score
+from cede.features.encode import Bins, Categories, Clusters, Counter, Flag, Grid, Product, Score
 
 BINS = cede.encode.uniform_bins([-1, 0], [1, 10], [4, 5], labels=["angle", "speed"], name="pole")
 SCORE = Score([0.5, -2.0, 1.0], [-1.0, 0.0, 2.5], offset=0.25, labels=["a", "b", "c"])
@@ -407,3 +409,118 @@ def test_encoders_in_ones_own_loop():
     learner.end_episode()
     assert cede.gym.uniform_bins is cede.encode.uniform_bins
     assert cede.gym.Bins is Bins
+
+
+# ------------------------------------------------------------------------------------------------- traces and data frames
+
+
+def test_counters_and_flags_of_a_trace():
+    trace = Product([Counter("failed tool calls", most=2), Flag("open"), Categories({"kind": ["code", None]})])
+    assert trace.state_names[:4] == [
+        f"failed tool calls=0, open={flag}, kind={kind}" for flag in ("no", "yes") for kind in ("code", "other")
+    ]
+    for failed, is_open, kind in itertools.product(range(5), (False, True), ("code", "mail", None)):
+        expected = (min(failed, 2) * 2 + is_open) * 2 + (kind != "code")
+        named = {"failed tool calls": failed, "open": is_open, "kind": kind}
+        assert trace(named) == trace([failed, np.bool_(is_open), kind]) == trace.states([named])[0] == expected
+    both = Counter(["tries", "turns"], most=[1, 3])
+    assert both.states([[0, 9], [5, 2]]).tolist() == [3, 4 + 2]
+    assert (both.n_states, both.state_names[-1]) == (8, "tries=1+, turns=3+")
+    assert Flag(["a", "b"])([1, 0]) == 2
+    assert Counter("n", 2).description == "n: 0; 1; 2+"
+    for encoder, wrong, text in (
+        (Counter("failed"), -1, "encode: failed is -1.0, must be a count: a whole number of at least 0"),
+        (Counter("failed"), 0.5, "encode: failed is 0.5, must be a count: a whole number of at least 0"),
+        (Flag("open"), 2, "encode: open is 2.0, must be True or False, or 1 or 0"),
+        (Flag("open"), {"open": "yes"}, "encode: open is 'yes', must be a number"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(text)):
+            encoder(wrong)
+    for make in (
+        lambda: Counter([]),
+        lambda: Flag(["a", "a"]),
+        lambda: Counter("a", 0),
+        lambda: Counter("a", [1, 2]),
+        lambda: Flag(3),
+    ):
+        with pytest.raises(ValueError, match=r"^(Counter|Flag): "):
+            make()
+
+
+FRAME = {
+    "at": np.arange("2024-01-01", "2024-04-10", dtype="datetime64[D]"),  # 100 rows
+    "id": np.arange(100) * 7,
+    "load": np.arange(100)[::-1] / 10,
+    "failed": [0] * 60 + [1] * 25 + [2] * 10 + [9] * 5,
+    "open": [True, False] * 50,
+    "paid": [1, 0, 0, 0] * 25,
+    "kind": ["repair"] * 50 + ["question"] * 47 + ["x", "y", ""],
+    "site": ["A", "B"] * 49 + [None, "A"],
+    "same": [3] * 100,
+    "text": [f"text {i}" for i in range(100)],
+    "hour": [8, 9, 10, 11, 20] * 20,
+}
+
+
+def test_a_data_frame_gets_an_encoder_for_each_column_and_says_which():
+    encoder = cede.encode.from_frame(FRAME, bins=4, most_states=10_000, name="desk")
+    assert encoder.description.splitlines() == [
+        "at: left out: values are of type datetime64, neither numbers nor names",
+        "id: left out: another whole number in each row",
+        "load: 4 bins of about equally many rows: below 2.45, 2.45 to 4.95, 4.95 to 7.45, from 7.45",
+        "failed: a count: 0, 1, 2, 3+ (at most 9 in 100 rows)",
+        "open: yes or no",
+        "paid: yes or no (1 or 0)",
+        "kind: 3 names: question, repair, other (2 further names, 3 rows)",
+        "site: 3 names: A, B, other (missing in 1 row)",
+        "same: left out: always 3",
+        "text: left out: 100 different names in 100 rows",
+        "hour: 4 bins of about equally many rows: below 8.5, 8.5 to 9.5, 9.5 to 15.5, from 15.5",
+        "together: 2,304 states",
+    ]
+    assert encoder.inputs == ("load", "failed", "open", "paid", "kind", "site", "hour")
+    assert encoder({"load": 3, "failed": 7, "open": True, "paid": 0, "kind": "new", "site": "B", "hour": 9}) == (
+        np.ravel_multi_index((1, 3, 1, 0, 2, 1, 1), (4, 4, 2, 2, 3, 3, 4))
+    )
+    small = cede.encode.from_frame(FRAME, most_states=300)
+    assert small.n_states <= 300
+    assert small.description.splitlines()[-2] == "2 bins instead of 4, so that there are at most 300 states"
+
+
+def test_every_form_of_a_data_frame(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    encoder = cede.encode.from_frame(FRAME, name="desk")
+    used = {name: FRAME[name] for name in encoder.inputs}
+    frame = pandas.DataFrame(FRAME)
+
+    class Polars:  # columns by name, each a sequence
+        columns = tuple(FRAME)
+
+        def __getitem__(self, name):
+            return FRAME[name]
+
+    for form in (frame, frame.convert_dtypes(), arrow.table(used), Polars()):
+        again = cede.encode.from_frame(form, encoder.inputs, name="desk")
+        assert again.digest == cede.encode.from_frame(used, name="desk").digest
+        np.testing.assert_array_equal(encoder.states(form), encoder.states(used))
+    loaded = cede.load(encoder.save(tmp_path / "desk.cede"))
+    assert (loaded.description, loaded.digest) == (encoder.description, encoder.digest)
+    shown = CliRunner().invoke(app, ["show", str(tmp_path / "desk.cede")])
+    assert "kind: 3 names: question, repair, other" in shown.output
+
+
+def test_frames_that_cannot_be_encoded_are_refused():
+    for frame, options, text in (
+        (3, {}, "frame is 3, must be a data frame"),
+        ({}, {}, "frame is empty, must be at least one column"),
+        ({"a": [1.0, np.nan]}, {}, "the column 'a' is missing in 1 of 2 rows, must be there in each row: fill it"),
+        ({"a": [1.0, np.inf]}, {}, "the column 'a' is infinite in some rows, must be finite"),
+        ({"a": ["x", "x"]}, {}, "the number of columns that can be used is 0, must be at least 1 (a: left out: always 'x')"),
+        ({1: [1, 2]}, {}, "the name of a column is 1, must be a non-empty string"),
+        (FRAME, {"columns": ["lod"]}, "a name in columns is 'lod', must be one of"),
+        (FRAME, {"columns": "load"}, "columns is 'load', must be a sequence"),
+        (FRAME, {"most_states": 9}, "the number of states with 2 bins is"),
+        (FRAME, {"bins": 1}, "bins is 1, must be an integer of at least 2"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(f"from_frame: {text}")):
+            cede.encode.from_frame(frame, **options)

@@ -54,7 +54,7 @@ RECORDS = {
 }
 NOT_CALLED = {"UnreadableFile", "__version__", "support_desk"}  # the last has no arguments
 NOT_CALLED |= {"encode", "engines", "gym", "insight", "testing", "worlds"}  # modules
-NOT_CALLED |= {"Encoder"}  # what encoders have in common
+NOT_CALLED |= {"Encoder", "FrameEncoder"}  # what encoders have in common; what `from_frame` makes
 
 S, A, D, L = 3, 2, 2, 4
 
@@ -256,6 +256,51 @@ class Values(Sequence):
 
     def own_bad(self, value, rng):
         return [3, "ab", [], [[], ["a"]], [["a", "a"], ["c"]], [["a", 3], ["c"]], [["a", ""], ["c"]], ["ab"]]
+
+
+class Titles(Kind):
+    """The name of an input, or the names of several."""
+
+    def own_bad(self, value, rng):
+        return [3, None, [], ["a", "a"], ["a", ""], ["a", 3], "", b"ab"]
+
+    def allows(self, value):
+        return isinstance(value, str)
+
+    def same(self, value, rng):
+        return tuple(value)
+
+
+class Table(Kind):
+    """A data frame, as columns by name."""
+
+    def own_bad(self, value, rng):
+        missing = {**value, "load": np.full(9, np.nan)}
+        return [
+            3,
+            "x",
+            None,
+            {},
+            [1, 2],
+            np.zeros(3),
+            {1: [1, 2]},
+            {"load": []},
+            {"load": [1.0, np.nan]},
+            {**missing, "load": [np.inf] * 9},
+        ]
+
+    def same(self, value, rng):
+        import pandas
+
+        return pandas.DataFrame(value)
+
+
+class SomeColumns(Kind):
+    def own_bad(self, value, rng):
+        return [3, "ab", ["nothing"], [3], [["load"]]]
+
+    def same(self, value, rng):
+        return tuple(value)
 
 
 class About(Kind):
@@ -1029,6 +1074,13 @@ def encoders():
     whole = {"n_values": ([2, 3], Array("indices", shaped=False)), "least": ([0, 1], Array("indices", shaped=False, least=-1))}
     yield "Grid", lambda: Call(encode.Grid, {**whole, **labels})
     yield "Categories", lambda: Call(encode.Categories, {"values": ([["a", "b"], ["c"]], Values()), **labels})
+    trace = {"labels": (["x", "y"], Titles()), "name": ("mine", Title())}
+    yield "Counter", lambda: Call(encode.Counter, {**trace, "most": (2, Integer(1))})
+    yield "Flag", lambda: Call(encode.Flag, trace)
+    table = {"load": np.arange(9.0), "kind": ["a", "b", "a"] * 3}
+    limits = {"bins": (3, Integer(2)), "most_states": (100, Integer(4)), "name": ("mine", Title())}
+    columns = {"frame": (table, Table()), "columns": (["load", "kind"], optional(SomeColumns()))}
+    yield "from_frame", lambda: Call(encode.from_frame, {**columns, **limits})
     sums = {"weights": (np.array([1.0, 2.0]), Array(shaped=False)), "cuts": (np.array([0.5]), Array(shaped=False))}
     yield "Score", lambda: Call(encode.Score, {**sums, "offset": (0.5, Number()), **labels})
     yield (

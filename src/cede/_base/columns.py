@@ -17,6 +17,21 @@ Columns = Mapping[str, Any]  # arrays or sequences of one length, by name
 SUFFIXES = (".csv", ".jsonl", ".parquet")
 
 
+def columns_by_name(owner: str, place: str, table: Any, expected: str) -> dict[str, Any]:
+    """Return the columns of a table by name: of a mapping, a structured array, a data frame (pandas, polars) or an Arrow table.
+
+    owner, place, expected: for the error if it is no table.
+    """
+    if isinstance(table, np.ndarray) and table.dtype.names:
+        return {name: table[name] for name in table.dtype.names}
+    if callable(getattr(table, "to_pydict", None)):  # Arrow
+        table = table.to_pydict()
+    names = table if isinstance(table, Mapping) else getattr(table, "columns", None)
+    if names is None or isinstance(table, type):
+        check.fail(owner, place, check.show(table), expected)
+    return {name: table[name] for name in names}
+
+
 def data_frame(columns: Columns) -> Any:
     """Return columns as a pandas DataFrame. Needs the extra `data`."""
     return need("pandas", "data").DataFrame({name: np.asarray(column) for name, column in columns.items()})

@@ -92,6 +92,8 @@ def show_record(context: typer.Context, file: Path, picture: Path | None) -> Non
 def show_encoder(encoder: Any) -> None:
     """Print the features of an encoder with their values, and its states."""
     say(f"{encoder!r}, digest {encoder.digest[:16]}")
+    for line in getattr(encoder, "notes", ()):
+        say(line)
     rows = [(name, f"{len(values):,}", "; ".join(values[:MOST_SHOWN])) for name, values in encoder.parts]
     print_table("Features of a state", ("feature", "values", "which"), rows)
     names = encoder.state_names[:MOST_SHOWN] if encoder.n_states <= MOST_NAMED else []

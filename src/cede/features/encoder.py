@@ -12,6 +12,7 @@ from cede import __version__
 from cede._base import archive, check
 from cede._base.archive import path_to_write, save_arrays
 from cede._base.arrays import Floats, Ints
+from cede._base.columns import columns_by_name
 from cede._base.remade import Remade
 from cede._base.reprs import listed, plural, short_repr
 
@@ -37,8 +38,11 @@ class Encoder(Remade):
         raise NotImplementedError
 
     @property
-    def categories(self) -> tuple[tuple[str, ...] | None, ...]:
-        """Return, for each of `inputs`, the categories that it may be; None: it is a number. A category is read as its index."""
+    def categories(self) -> tuple[tuple[str | None, ...] | None, ...]:
+        """Return, for each of `inputs`, the categories that it may be; None: it is a number. A category is read as its index.
+
+        A category None stands for all names that are not listed, and for missing ones.
+        """
         return (None,) * self.n_inputs
 
     def places(self, rows: Floats) -> Ints:
@@ -80,6 +84,11 @@ class Encoder(Remade):
         return self.state_names
 
     @property
+    def description(self) -> str:
+        """Return a line for each feature: its name, and what its values are."""
+        return "\n".join(f"{check.printable(name)}: {'; '.join(map(check.printable, values))}" for name, values in self.parts)
+
+    @property
     def digest(self) -> str:
         """Return the SHA-256, in hexadecimal, of all fields except the name."""
         return archive.digest(replace(self, name=None))  # type: ignore[type-var]
@@ -111,10 +120,13 @@ class Encoder(Remade):
         numbers = []
         for name, categories, value in zip(self.inputs, self.categories, values, strict=True):
             place = check.printable(name) + where
+            is_name, is_truth = isinstance(value, str), isinstance(value, bool | np.bool_)
             if categories is None:
-                numbers.append(check.scalar("encode", place, value, "a number"))
-            elif isinstance(value, str) and value in categories:
+                numbers.append(check.scalar("encode", place, int(value) if is_truth else value, "a number"))
+            elif is_name and value in categories:
                 numbers.append(float(categories.index(value)))
+            elif None in categories and (is_name or check.is_missing(value)):
+                numbers.append(float(categories.index(None)))
             else:
                 check.fail("encode", place, check.show(value), check.one_of(categories, value))
         return numbers
@@ -122,8 +134,8 @@ class Encoder(Remade):
     def states(self, rows: Any) -> Ints:
         """Return the states of many rows, (n,).
 
-        rows: an array, (n, F), or (n,) for one number; a sequence of observations, as `encoder(...)` takes them; or a data frame or
-        mapping with a column for each of `inputs`.
+        rows: an array, (n, F), or (n,) for one number; a sequence of observations, as `encoder(...)` takes them; or a data frame,
+        an Arrow table or a mapping with a column for each of `inputs`.
         """
         table, wanted = as_numbers(self._rows(rows)), len(self.inputs)
         if table is not None and (table.ndim > 2 or (table.ndim == 1 and wanted == 1)) and table.size == len(table) * wanted:
@@ -136,11 +148,11 @@ class Encoder(Remade):
     def _rows(self, rows: Any) -> Any:
         """Return rows of numbers by name as rows of numbers in order; other rows are returned as they are."""
         if isinstance(rows, Mapping) or hasattr(rows, "columns"):
-            there = list(rows) if isinstance(rows, Mapping) else list(rows.columns)
+            there = columns_by_name("encode", "rows", rows, "columns by name")
             for name in self.inputs:
                 if name not in there:
-                    check.fail("encode", f"the column {name!r} of rows", "missing", f"there: it has {check.show(there)}")
-            columns = [np.asarray(rows[name]) for name in self.inputs]
+                    check.fail("encode", f"the column {name!r} of rows", "missing", f"there: it has {check.show(list(there))}")
+            columns = [np.asarray(there[name]) for name in self.inputs]
             if not any(self.categories):
                 table = as_numbers(columns)
                 return None if table is None else table.T
@@ -252,12 +264,34 @@ def check_finite(inputs: Sequence[str], rows: Floats) -> None:
         check.fail("encode", check.printable(inputs[f]), float(rows[i, f]), "a finite number")
 
 
-def number_of_bins(owner: str, bins: Any, dimensions: int) -> list[int]:
-    """Check the number of bins, one for all dimensions or one for each; return one for each."""
-    numbers = [bins] * dimensions if check.ndim(bins) == 0 else check.items(owner, "bins", bins, "the number of bins")
+def check_whole(inputs: Sequence[str], rows: Floats, most: float, expected: str) -> None:
+    """Check that all numbers of rows are whole, from 0 to `most`. expected: what they must be, for the error."""
+    wrong = (rows != np.floor(rows)) | (rows < 0) | (rows > most)
+    if wrong.any():
+        i, f = np.argwhere(wrong)[0]
+        check.fail("encode", check.printable(inputs[f]), float(rows[i, f]), expected)
+
+
+def number_of_bins(owner: str, bins: Any, dimensions: int, argument: str = "bins") -> list[int]:
+    """Check the number of bins, one for all dimensions or one for each; return one for each. argument: its name, for errors."""
+    numbers = [bins] * dimensions if check.ndim(bins) == 0 else check.items(owner, argument, bins, f"the number of {argument}")
     if len(numbers) != dimensions:
-        check.fail(owner, "the number of bins", check.show(bins), f"one, or one for each of {dimensions} dimensions")
-    return [check.integer(owner, f"bins[{i}]", n, 1) for i, n in enumerate(numbers)]
+        check.fail(owner, f"the number of {argument}", check.show(bins), f"one, or one for each of {dimensions} dimensions")
+    return [check.integer(owner, f"{argument}[{i}]", n, 1) for i, n in enumerate(numbers)]
+
+
+def labels_of_traces(owner: str, labels: Any) -> list[str]:
+    """Check the name of an input, or the names of several, and return them."""
+    names = [labels] if isinstance(labels, str) else check.items(owner, "labels", labels, "a name, or a sequence of names")
+    if not names or len(set(map(check.show, names))) < len(names):
+        check.fail(owner, "labels", check.show(labels), "at least one name, all of them different")
+    return [check.name(owner, f"labels[{i}]", name) for i, name in enumerate(names)]
+
+
+def shown_names(names: Sequence[str | None]) -> tuple[str, ...]:
+    """Return the names of categories; that of None is "other", or if that is taken "other names"."""
+    rest = "other names" if "other" in names else "other"
+    return tuple(rest if name is None else name for name in names)
 
 
 def as_numbers(value: Any) -> Floats | None:
