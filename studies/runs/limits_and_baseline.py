@@ -37,8 +37,9 @@ def limited_run(
     mdp = machine_and_human(*costs)
     told = {"known_agents": known_agents("lane driving", mdp), "structure": mdp.structure, "seed": seed}
     player = METHODS[learner](mdp.task, **{side: {"human": share}}, **told)
-    assert player.settings.limits is not None
-    best = best_mixture(mdp, *player.settings.limits)
+    limits = player.settings.limits
+    assert limits is not None
+    best = best_mixture(mdp, limits.least, limits.most)
     record = play(mdp, player, episodes, generator("limited", seed), partial(report_work, progress, 1, 0))
     about: Row = {"world": "lane driving", "learner": learner, "side": side, "limit": share, "seed": seed}
     about |= {"control_cost": costs[0], "switch_cost": costs[1], "best_cost": best.cost, "best_share": float(best.shares[1])}

@@ -83,8 +83,8 @@ def cost_interval(seen, ends, rows, scale, delta):
     if not n:
         return least, (least + most) / 2, most
     x = np.log(3 * rows * n * (n + 1) / (delta / 3))
-    part = (np.array(seen) - least) / (most - least)
-    squares = np.round(part**2 * 2**30) / 2**30  # decision 13: squares are kept in units of 2^-30
+    part = np.floor((np.array(seen) - least) / (most - least) * 2**50 + 0.5) / 2**50  # decision 13: kept in these units; halves are
+    squares = np.floor(part**2 * 2**30 + 0.5) / 2**30  # rounded up, where an even number of units would give another variance
     mean = np.mean(seen)
     spread = max(0.0, np.mean(squares) - np.mean(part) ** 2)
     half = scale * (most - least) * (np.sqrt(2 * spread * x / n) + 3 * x / n)

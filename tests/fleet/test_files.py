@@ -18,7 +18,8 @@ from cede.fleet.grouping import RUN_FIELDS
 from cede.fleet.history import Ledger
 from cede.insight.starts import starts_of
 from cede.learners.files import SCHEMA
-from cede.learners.reading import CLASSES, unpack_learner
+from cede.learners.promises import TrialEpisodes
+from cede.learners.reading import ALGORITHMS, CLASSES, unpack_learner
 from cede.learners.state import LearnerState, Sizes
 from problems import play, random_structured
 
@@ -375,7 +376,8 @@ LEARNER = ["task", "settings", "seed", "state", "steps", "charged", "episode", "
 
 def format_digest():
     """What is written: the fields of every class that is described, of the state, and the extras."""
-    described = {name: [field.name for field in fields(cls)] for name, cls in sorted(CLASSES.items())}
+    classes = CLASSES | {cls.__name__: cls for cls in ALGORITHMS}
+    described = {name: [field.name for field in fields(cls)] for name, cls in sorted(classes.items())}
     kept = [(field.name, str(field.metadata.get("dtype", ""))) for field in fields(LearnerState)]
     running = [list(RUN_FIELDS), [field.name for field in fields(Ledger)], LEARNER]
     extras = [(one.name, one.dtype.__name__) for one in Sizes(MDP.task, featured(MDP.task)).extras]
@@ -461,7 +463,7 @@ def test_files_of_schema_4_are_read():
     """They know nothing of features."""
     learner = cede.load(GOLDEN / "learner-schema-4.cede")
     assert learner.settings.features is None
-    assert (learner.episode, str(learner.settings.belief), learner.settings.trial_episodes) == (31, "calibrated", True)
+    assert (learner.episode, str(learner.settings.belief), learner.settings.trials) == (31, "calibrated", TrialEpisodes())
     mdp = cede.worlds.riverswim(agents=[0.3, 0.7])
     again = cede.recommended(mdp.task, seed=5)
     cede.simulate(mdp, again, 30, seed=5, progress=False)
@@ -471,7 +473,7 @@ def test_files_of_schema_4_are_read():
 def test_files_of_schema_3_are_read():
     """What they lack has a default: they know nothing of trial episodes."""
     learner, fleet = cede.load(GOLDEN / "learner-schema-3.cede"), cede.load(GOLDEN / "fleet-schema-3.cede")
-    assert not learner.settings.trial_episodes
+    assert not learner.settings.trials
     assert learner.episode == 41
     assert learner.observed == 1
     assert learner.about["at_most"] == {"p=0.7": 0.5}

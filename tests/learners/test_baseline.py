@@ -110,6 +110,7 @@ def test_decisions_slowly(seed):
     start = mdp.environment.start if rng.random() < 0.5 else None
     known = {agent.name: agent.policy for agent in mdp.team.agents}
     told = {"known_agents": known, "known_environment": mdp.environment} if rng.random() < 0.3 else {}
+    told |= {"at_most": {"p=0.3": 0.2}} if rng.random() < 0.5 else {}  # prices must not enter the proofs
     learner = cede.ucrl2_mc(mdp.task, baseline="p=0.7", alpha=alpha, start=start, scale=float(rng.choice([0.01, 1.0])), **told)
     cede.simulate(mdp, learner, int(rng.integers(1, 120)), seed=seed)
     record = learner.state.record.copy()
@@ -280,15 +281,61 @@ def danger(price, horizon=10):
     return cede.TwoLayerMDP(environment, cede.Team(agents), horizon)
 
 
-def test_the_two_promises_can_contradict_each_other():
+def both_promises(mdp, learner, episodes, seed):
+    """Run a learner; return its history, and the person's share of all steps of the last half."""
+    history = cede.simulate(mdp, learner, episodes, seed=seed, progress=False)
+    late = history.control[episodes // 2 :]
+    return history, late[:, 1].sum() / late.sum()
+
+
+def test_with_both_promises_the_baseline_comes_first():
     """Of all that keeps within the limit, the best costs far more than the baseline and alpha allow: no learner could keep both."""
     mdp = danger(0.0)
     assert cede.solve(mdp, at_most={"person": 0.3}).cost > 1.1 * cede.expected_cost(mdp, mdp.task.always("person")) + 1.0
-    for learner in (cede.ucrl2_mc, cede.recommended):
-        with pytest.raises(
-            ValueError, match=r"baseline is person, alpha 0.1, must be left out with at_most .*: price control instead"
-        ):
-            learner(mdp.task, baseline="person", at_most={"person": 0.3})
+    learner = cede.ucrl2_mc(mdp.task, baseline="person", at_most={"person": 0.3}, belief="kl", start=mdp.environment.start)
+    history, share = both_promises(mdp, learner, 600, 0)
+    assert share == 1.0
+    assert history.expected_cost.max() == 0.0  # the price of the limit is not a cost
+    assert learner.prices["person"] > 1.0
+    assert learner.state.record.view(RECORD)[0]["kept"] == 600
+
+
+@pytest.mark.parametrize("make", [cede.ucrl2_mc, cede.recommended])
+def test_both_promises_are_kept_where_they_can_be(make):
+    """The machine is today's rule, and the person may have 5% of the steps: in danger, where the machine costs 10, is 10%."""
+    mdp = danger(0.5)
+    known = {agent.name: agent.policy for agent in mdp.team.agents}
+    told = {"known_agents": known, "start": mdp.environment.start, "baseline": "machine", "alpha": 0.05}
+    for seed in range(4):
+        free, without = both_promises(mdp, make(mdp.task, **told, seed=seed), 1500, seed)
+        history, share = both_promises(mdp, make(mdp.task, **told, at_most={"person": 0.05}, seed=seed), 1500, seed)
+        assert ratio(mdp, free, "machine").max() <= 1.05
+        assert ratio(mdp, history, "machine").max() <= 1.05
+        assert without > 0.5
+        assert 0.02 < share < 0.065
+        assert cede.expected_cost(mdp, mdp.task.always("machine")) > history.expected_cost[750:].mean()
+
+
+def test_both_promises_of_teams_of_a_fleet_are_kept_apart():
+    """Kernels point their bundles at each team in turn; neither prices nor costs of one team may enter the proofs of another."""
+    mdps = [danger(0.2), danger(0.5), danger(1.0)]
+    told = {"belief": "kl", "baseline": "machine", "at_most": {"person": 0.3}, "alpha": 0.2}
+    known = {agent.name: agent.policy for agent in mdps[0].team.agents}
+    settings = {**told, "known_agents": known, "known_environment": mdps[0].environment}  # nothing is shared
+
+    def learner(mdp):
+        return cede.ucrl2_mc(mdp.task, **settings, start=mdp.environment.start)
+
+    fleet = cede.Fleet([learner(mdp) for mdp in mdps])
+    together = cede.simulate_fleet(mdps, fleet, 60, seed=3, progress=False)
+    for i, mdp in enumerate(mdps):
+        one, stream = learner(mdp), np.random.default_rng(np.random.SeedSequence(3, spawn_key=(i,)))
+        alone = cede.simulate(mdp, one, 60, seed=stream, progress=False)
+        np.testing.assert_array_equal(alone.expected_cost, together.expected_cost[i])
+        assert fleet.learners[i].prices == one.prices
+        total = np.cumsum(together.expected_cost[i]) / np.arange(1, 61)
+        assert (total <= 1.2 * cede.expected_cost(mdp, mdp.task.always("machine"))).all()
+    assert (together.control[:, :, 1].sum(axis=1) > 0).all()
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5])

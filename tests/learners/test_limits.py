@@ -110,7 +110,6 @@ def test_explained():
         ({"at_most": {"p=0.7": 1.3}}, r"ucrl2_mc: at_most\['p=0.7'\] is 1.3, must be a share, at most 1"),
         ({"at_most": {"p=0.7": 0.3}, "planning": "greedy"}, "ucrl2_mc: planning is 'greedy', must be 'full' with at_most"),
         ({"at_least": {"p=0.7": 0.3}, "replan": "doubling"}, "ucrl2_mc: replan is 'doubling', must be 'every' or a number"),
-        ({"at_least": {"p=0.7": 0.3}, "baseline": 0}, "ucrl2_mc: baseline is p=0.3, alpha 0.1, must be left out with at_most"),
     ],
 )
 def test_bad_limits(settings, message):

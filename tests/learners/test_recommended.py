@@ -57,7 +57,7 @@ def test_trial_episodes():
 def test_no_trial_episodes_where_something_is_promised(told):
     mdp = cede.worlds.riverswim([0.1, 0.9])
     learner = cede.recommended(mdp.task, **told)
-    assert not learner.settings.trial_episodes
+    assert not learner.settings.trials
     cede.simulate(mdp, learner, 20, seed=0, progress=False)
 
 
@@ -120,7 +120,7 @@ def test_without_a_horizon(told):
     endless = cede.TwoLayerMDP(mdp.environment, mdp.team, None, **told)
     learner = cede.recommended(endless.task)
     history = cede.simulate(endless, learner, steps=3000, seed=0, progress=False)
-    assert not learner.settings.trial_episodes
+    assert not learner.settings.trials
     assert history.control[-1, 1] > history.control[-1, 0]
 
 

@@ -39,7 +39,9 @@ OTHER = {  # other values of every field of every algorithm
         Knowledge(structure=MDP.structure),
     ],
     "forgetting": [FORGET, ForgetRules(environment=cede.Window(5))],
-    "promise": [LIMITS, BASELINE, TrialEpisodes(), None],
+    "limits": [LIMITS],
+    "baseline": [BASELINE],
+    "trials": [None],
     "plans": [FullPlans("doubling"), FullPlans(7), GreedyBackups()],
     "switching": [TASK.always(1)],
     "title": ["other"],
@@ -48,10 +50,8 @@ OWN = {"switching", "title"}  # a team's own: teams that differ only in these ma
 
 
 REFUSED = {  # by algorithm: which of the values above its types refuse
-    UCRL2MC: (TrialEpisodes,),
     Recommended: (GreedyBackups,),
-    PosteriorSampling: (TrialEpisodes, Baseline, GreedyBackups),
-    Greedy: (TrialEpisodes, Baseline),
+    PosteriorSampling: (GreedyBackups,),
 }
 
 
@@ -61,8 +61,7 @@ def others():
     for cls, plain in PLAIN.items():
         for name in (one.name for one in fields(cls)):
             for value in OTHER[name]:
-                is_default = name == "promise" and type(value) is type(plain.promise)
-                if not is_default and not isinstance(value, REFUSED.get(cls, ())):
+                if not isinstance(value, REFUSED.get(cls, ())):
                     result.append(pytest.param(plain, name, value, id=f"{cls.__name__}-{name}-{type(value).__name__}"))
     return result
 
@@ -116,16 +115,14 @@ def test_agents_go_by_their_place():
         (lambda: ForgetRules({"p=0.3": 5}), r"forget\['p=0.3'\] is 5, must be a HalfLife or a Window"),
         (lambda: UCRL2MC(forgetting=FORGET, plans=FullPlans("doubling")), "counts that fade may never double"),
         (lambda: UCRL2MC(forgetting=FORGET, plans=GreedyBackups()), "greedy planning never gives up what it once believed"),
-        (lambda: UCRL2MC(promise=LIMITS, plans=GreedyBackups()), "greedy planning is for costs that stay"),
-        (lambda: UCRL2MC(promise=LIMITS, plans=FullPlans("doubling")), "a plan that is kept has its shares"),
-        (lambda: UCRL2MC(promise=BASELINE, plans=GreedyBackups()), "only of a whole plan it can be proven what it costs"),
-        (lambda: UCRL2MC(promise=BASELINE, forgetting=FORGET), "forget is given, must be left out with a baseline"),
-        (lambda: cede.ucrl2_mc(TASK, at_most={1: 0.5}, baseline=1), "baseline is p=0.7, alpha 0.1, must be left out with at_most"),
-        (lambda: Greedy(promise=BASELINE), "greedy: promise is .* must be a"),
-        (lambda: UCRL2MC(promise=TrialEpisodes()), "ucrl2_mc: promise is TrialEpisodes.*, must be a"),
+        (lambda: UCRL2MC(limits=LIMITS, plans=GreedyBackups()), "greedy planning is for costs that stay"),
+        (lambda: UCRL2MC(limits=LIMITS, plans=FullPlans("doubling")), "a plan that is kept has its shares"),
+        (lambda: UCRL2MC(baseline=BASELINE, plans=GreedyBackups()), "only of a whole plan it can be proven what it costs"),
+        (lambda: UCRL2MC(baseline=BASELINE, forgetting=FORGET), "forget is given, must be left out with a baseline"),
+        (lambda: UCRL2MC(baseline=TrialEpisodes()), "ucrl2_mc: baseline is TrialEpisodes.*, must be a"),
         (lambda: Recommended(plans=GreedyBackups()), "recommended: plans is GreedyBackups.*, must be a FullPlans"),
         (lambda: UCRL2MC(BeliefNames("calibrated"), plans=GreedyBackups()), "planning is 'greedy', must be 'full' with calibrated"),
-        (lambda: UCRL2MC(BeliefNames("kl-value"), promise=BASELINE), "belief is 'kl-value', must be 'kl' with a baseline"),
+        (lambda: UCRL2MC(BeliefNames("kl-value"), baseline=BASELINE), "belief is 'kl-value', must be 'kl' with a baseline"),
         (
             lambda: UCRL2MC(BeliefNames("kl"), forgetting=ForgetRules(environment=cede.HalfLife(5))),
             "belief is 'kl', must be 'printed' or 'calibrated' with forget",
@@ -142,7 +139,16 @@ def test_settings_check_themselves(make, message):
 
 @pytest.mark.parametrize(
     ("cls", "option"),
-    [(UCRL2, "knowledge"), (UCRL2, "promise"), (Greedy, "belief"), (Greedy, "features"), (UCRL2MC, "prior"), (Fixed, "plans")],
+    [
+        (UCRL2, "knowledge"),
+        (UCRL2, "limits"),
+        (UCRL2MC, "trials"),
+        (Greedy, "baseline"),
+        (Greedy, "belief"),
+        (Greedy, "features"),
+        (UCRL2MC, "prior"),
+        (Fixed, "plans"),
+    ],
 )
 def test_an_algorithm_has_only_its_own_options(cls, option):
     with pytest.raises(TypeError, match="unexpected keyword argument"):
@@ -151,22 +157,29 @@ def test_an_algorithm_has_only_its_own_options(cls, option):
 
 def test_a_newcomer_has_the_same_settings_except_for_what_is_a_teams_own():
     knowledge = Knowledge({0: MDP.team.agents[0].policy[None]}, structure=MDP.structure)
-    settings = UCRL2MC(delta=0.2, scale=cede.Scale(agents=0.5), promise=LIMITS, knowledge=knowledge, plans=FullPlans(7))
+    settings = UCRL2MC(delta=0.2, scale=cede.Scale(agents=0.5), limits=LIMITS, knowledge=knowledge, plans=FullPlans(7))
     new = for_newcomer(TASK, settings, TASK, {})
     changed = {one.name for one in fields(UCRL2MC) if getattr(new, one.name) is not getattr(settings, one.name)}
-    assert changed == {"promise", "knowledge", "forgetting"}
+    assert changed == {"limits", "knowledge", "forgetting"}
     assert new.limits is None
     assert new.knowledge.agents == {}
-    assert for_newcomer(TASK, Recommended(), TASK, {}).trial_episodes
-    assert not for_newcomer(TASK, Recommended(promise=LIMITS), TASK, {}).trial_episodes
+    assert for_newcomer(TASK, Recommended(), TASK, {}).trials == TrialEpisodes()
+    assert for_newcomer(TASK, Recommended(limits=LIMITS, trials=None), TASK, {}).trials is None
 
 
 def test_what_a_user_reads_holds_every_setting():
     """`about` names everything by which learners differ, as itself or in other words."""
-    words = {"belief": "radius", "form": "radius", "knowledge": "known_agents", "forgetting": "forget", "promise": "at_most"}
+    words = {
+        "belief": "radius",
+        "form": "radius",
+        "knowledge": "known_agents",
+        "forgetting": "forget",
+        "limits": "at_most",
+        "trials": "trial_episodes",
+    }
     words |= {"plans": "replan", "switching": "learner", "title": "learner"}
-    limited = UCRL2MC(promise=LIMITS, forgetting=ForgetRules(environment=cede.Window(5)))
-    about = cede.Learner(TASK, limited).about | cede.Learner(TASK, UCRL2MC(promise=BASELINE)).about
+    limited = UCRL2MC(limits=LIMITS, forgetting=ForgetRules(environment=cede.Window(5)))
+    about = cede.Learner(TASK, limited).about | cede.Learner(TASK, UCRL2MC(baseline=BASELINE)).about
     for name in OTHER:
         assert words.get(name, name) in about, name
 
@@ -210,10 +223,10 @@ OLD = {  # the fields that files of schemas 3 to 6 hold for every algorithm
         ({}, UCRL2MC()),
         ({"agents_radius": "kl", "delta": 0.2, "replan": 7}, UCRL2MC(BeliefNames("printed", "kl"), 0.2, plans=FullPlans(7))),
         ({"planning": "greedy", "scale": cede.Scale(0.5)}, UCRL2MC(scale=cede.Scale(0.5), plans=GreedyBackups())),
-        ({"limits": (LIMITS.least, LIMITS.most), "forget": FORGET.agents}, UCRL2MC(promise=LIMITS, forgetting=FORGET)),
-        ({"baseline": BASELINE}, UCRL2MC(promise=BASELINE)),
+        ({"limits": (LIMITS.least, LIMITS.most), "forget": FORGET.agents}, UCRL2MC(limits=LIMITS, forgetting=FORGET)),
+        ({"baseline": BASELINE}, UCRL2MC(baseline=BASELINE)),
         ({"radius": "calibrated"}, UCRL2MC(BeliefNames("calibrated"))),
-        ({"name": "recommended", "radius": "calibrated"}, Recommended(promise=None)),
+        ({"name": "recommended", "radius": "calibrated"}, Recommended(trials=None)),
         ({"name": "recommended", "radius": "calibrated", "auditions": True}, Recommended()),
         ({"name": "ucrl2 (same-form)", "flat": True}, UCRL2("same-form")),
         ({"name": "ucrl2 (appendix)", "flat": True, "radius": "appendix"}, UCRL2()),

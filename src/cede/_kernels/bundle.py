@@ -83,6 +83,8 @@ class Bundle:
     """Base of all bundles. Fields are declared by annotations; numbers that are not given are 0, arrays and bundles are needed."""
 
     _numba_type_: BundleType
+    _memory: NDArray[np.int64]
+    _next: dict[str, Any]  # arrays and bundles that are being assigned
 
     def __init_subclass__(cls) -> None:
         declared = {name: kind for name, kind in get_annotations(cls).items() if not name.startswith("_")}

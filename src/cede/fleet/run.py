@@ -148,9 +148,9 @@ class Run:
         for place, (mdp, learner) in enumerate(zip(self.mdps, self.learners, strict=True)):
             limits = learner.settings.limits
             if limits is not None:
-                known, key = _mixtures.setdefault(mdp, {}), tuple(ends.tobytes() for ends in limits)
+                known, key = _mixtures.setdefault(mdp, {}), (limits.least.tobytes(), limits.most.tobytes())
                 if key not in known:
-                    known[key] = best_mixture(mdp, *limits).cost
+                    known[key] = best_mixture(mdp, limits.least, limits.most).cost
                 self.record.optimum[place] = known[key]
 
     def play_round(self) -> None:

@@ -118,8 +118,11 @@ def point_at_team(workspace, teams, i):
     learner.costs.recent_row = of_team(teams.costs_recent_row, i)
     learner.costs.recent_part = of_team(teams.costs_recent_part, i)
     if learner.baseline.policy.size > 0:
+        plain = learner.baseline.plain.problem
+        plain.control_cost = teams.control_cost[i]
+        plain.switch_cost = teams.switch_cost[i]
         learner.baseline.record = of_team(teams.record, i)
-        negate_costs(problem, learner.baseline.opposite.problem)
+        negate_costs(plain, learner.baseline.opposite.problem)
     truth.model.problem.slot = teams.slot[i]
     truth.model.problem.control_cost = teams.control_cost[i]
     truth.model.problem.switch_cost = teams.switch_cost[i]

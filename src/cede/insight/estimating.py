@@ -328,7 +328,7 @@ def warnings_of(learner: Learner, parts: list[Named], where: Starts) -> tuple[st
         warnings.append(
             f"the plan is the baseline ({name}), to which the learner keeps so far; 'own plan' is what it would like to do"
         )
-    trial = trial_at(task, settings.promise, learner.episode)
+    trial = trial_at(task, settings.trials, learner.episode)
     if trial is not None and any(part.name == "plan" for part in parts):
         warnings.append(f"the next episode is a trial episode of {check.printable(trial)}: the plan gives it all control")
     if where.anywhere > 0.0:

@@ -30,7 +30,6 @@ from cede.beliefs.truth import true_environment
 from cede.learners import compiled as kernels
 from cede.learners.compiled import GreedyBounds, LearnerArrays
 from cede.learners.limits import ends_of_step_costs, limits_arrays
-from cede.learners.promises import Baseline
 from cede.learners.proof import RECORD, BaselineArrays
 from cede.learners.settings import Settings
 from cede.learners.state import LearnerState, Sizes
@@ -91,7 +90,7 @@ def new_arrays(task: Task, settings: Settings, working: Working) -> LearnerArray
         environment=environment,
         costs=costs,
         model=model,
-        trials=trials_of(task) if settings.trial_episodes else np.empty((0, 0), dtype=np.int64),
+        trials=trials_of(task) if settings.trials is not None else np.empty((0, 0), dtype=np.int64),
         flat=int(settings.flat),
         prior=float(settings.prior),
         sticks=sticks_for(settings.prior),
@@ -105,7 +104,7 @@ def new_arrays(task: Task, settings: Settings, working: Working) -> LearnerArray
         endless=endless_of(task, settings),
         greedy=GreedyBounds(**bounds),
         limits=limits,
-        baseline=baseline_arrays(task, settings.baseline, settings.delta, model),
+        baseline=baseline_arrays(task, settings, model),
     )
     if task.horizon is None:
         low, high = ends_of_step_costs(arrays, limits.control_cost)
@@ -140,11 +139,16 @@ def first_env_cost(task: Task, settings: Settings, costs: CostLayer) -> Floats:
     return known if not costs.least.size else np.where(np.isnan(known), 0.0, known)
 
 
-def baseline_arrays(task: Task, baseline: Baseline | None, delta: float, model: ModelArrays) -> BaselineArrays:
-    """Return a baseline in the form that kernels read; None gives empty arrays. model: the model that the learner plans with."""
+def baseline_arrays(task: Task, settings: Settings, model: ModelArrays) -> BaselineArrays:
+    """Return the baseline in the form that kernels read; empty arrays without one. model: the model that the learner plans with."""
+    baseline, plain = settings.baseline, model
     if baseline is None:
-        no_policy, no_value = np.empty((0, 0, 0), dtype=np.int16), np.empty((0, 0, 0))
-        return BaselineArrays(policy=no_policy, start=np.empty(0), value=no_value, record=np.empty(0, dtype=RECORD), opposite=model)
+        nothing = {"policy": np.empty((0, 0, 0), dtype=np.int16), "value": np.empty((0, 0, 0)), "record": np.empty(0, dtype=RECORD)}
+        return BaselineArrays(start=np.empty(0), plain=model, opposite=model, **nothing)
+    if settings.limits is not None:
+        problem = problem_of(task, model.problem.env_cost)  # the array into which believed costs are written
+        problem.enter_cost = model.problem.enter_cost
+        plain = ModelArrays(agents=model.agents, environment=model.environment, problem=problem)
     opposite = problem_of(task)
     opposite.switch_cost = np.where(np.isinf(opposite.switch_cost), np.inf, -opposite.switch_cost)  # impossible: still infinite
     for name in ("env_cost", "control_cost", "enter_cost"):
@@ -152,8 +156,9 @@ def baseline_arrays(task: Task, baseline: Baseline | None, delta: float, model: 
     return BaselineArrays(
         policy=baseline.policy,
         alpha=baseline.alpha,
-        delta=delta,
+        delta=settings.delta,
         start=np.empty(0) if baseline.start is None else baseline.start,
+        plain=plain,
         opposite=ModelArrays(agents=model.agents, environment=model.environment, problem=opposite),
         value=np.empty((task.plan_steps + 1, task.n_states, task.n_agents)),
         record=np.zeros(1, dtype=RECORD),

@@ -39,8 +39,8 @@ def record_episode(task: Task, arrays: "LearnerArrays", policy: Policy | None, s
 
 
 def most_step_cost(arrays: "LearnerArrays") -> float:
-    """Return the greatest cost of a step. It contains no prices of limits: learners with a baseline have none."""
-    return ends_of_step_costs(arrays, arrays.model.problem.control_cost)[1]
+    """Return the greatest cost of a step, without prices of limits."""
+    return ends_of_step_costs(arrays, arrays.baseline.plain.problem.control_cost)[1]
 
 
 def plan_changed(arrays: "LearnerArrays", running: bool) -> None:

@@ -309,7 +309,7 @@ def may_deviate(learner, policy, start_agent, most, scratch, thread):
         if not good:  # confidence sets may prove more
             believe(learner, np.int64(0))
             value, start, opposite = baseline.value, baseline.start, baseline.opposite
-            proven = least_cost_within(learner.model, baseline.policy, value, start, start_agent, scratch, thread)
+            proven = least_cost_within(baseline.plain, baseline.policy, value, start, start_agent, scratch, thread)
             record.proven = max(record.proven, proven)
             worst = -least_cost_within(opposite, policy, value, start, start_agent, scratch, thread)
             record.at_most = min(most, worst)

@@ -31,7 +31,7 @@ class Greedy(Settings):
 
     knowledge: Knowledge = Knowledge()
     forgetting: ForgetRules = ForgetRules()
-    promise: ShareLimits | None = None
+    limits: ShareLimits | None = None
     plans: Plans = FullPlans()
 
     name = "greedy"
@@ -59,7 +59,7 @@ def greedy(
     settings = Greedy(
         knowledge=checked_knowledge(owner, task, known_agents, known_environment, structure),
         forgetting=checked_forgetting(owner, task, forget, forget_environment),
-        promise=(limits := checked_limits(owner, task, at_most, at_least)),
+        limits=(limits := checked_limits(owner, task, at_most, at_least)),
         plans=checked_plans(owner, task, planning, replan, limits),
     )
     return Learner(task, settings, seed=seed)

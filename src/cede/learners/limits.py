@@ -6,15 +6,16 @@ import numpy as np
 
 from cede._base.arrays import Floats, Ints
 from cede._kernels import limits as kernels
+from cede.learners.promises import ShareLimits
 from cede.problem.task import Task
 
 if TYPE_CHECKING:
     from cede.learners.compiled import LearnerArrays
 
 
-def limits_arrays(task: Task, limits: tuple[Floats, Floats] | None) -> kernels.Limits:
-    """Return limits in the form that kernels read. limits: (members,) the least and the most share; None gives empty arrays."""
-    least, most = (np.empty(0), np.empty(0)) if limits is None else limits
+def limits_arrays(task: Task, limits: ShareLimits | None) -> kernels.Limits:
+    """Return limits in the form that kernels read; None gives empty arrays."""
+    least, most = (np.empty(0), np.empty(0)) if limits is None else (limits.least, limits.most)
     return kernels.Limits(
         least=least.copy(),
         most=most.copy(),

@@ -167,11 +167,11 @@ def check_replan(owner: str, replan: Any) -> None:
         check.integer(owner, "replan", replan, 1, MOST_EPISODES)
 
 
-def checked_plans(owner: str, task: Task, planning: Any, replan: Any, promise: object = None) -> Plans:
-    """Check the arguments `planning` and `replan`, and return how to plan. promise: as for `checked_full_plans`."""
+def checked_plans(owner: str, task: Task, planning: Any, replan: Any, limits: object = None) -> Plans:
+    """Check the arguments `planning` and `replan`, and return how to plan. limits: of control, if there are any."""
     check.choice(owner, "planning", planning, ("full", "greedy"))
     if planning == "full":
-        return checked_full_plans(owner, task, replan, promise)
+        return checked_full_plans(owner, task, replan, limits)
     if task.horizon is None:
         check.fail(owner, "planning", "'greedy'", "'full' without a horizon: greedy planning goes through an episode")
     if replan is not None:
@@ -181,13 +181,13 @@ def checked_plans(owner: str, task: Task, planning: Any, replan: Any, promise: o
     return GreedyBackups()
 
 
-def checked_full_plans(owner: str, task: Task, replan: Any, promise: object = None) -> FullPlans:
+def checked_full_plans(owner: str, task: Task, replan: Any, limits: object = None) -> FullPlans:
     """Check the argument `replan`, and return when to plan.
 
-    replan: None means every episode; without a horizon, when a count has doubled, or with a promise after STEPS_BETWEEN_PLANS.
+    replan: None means every episode; without a horizon, when a count has doubled, or with limits after STEPS_BETWEEN_PLANS.
     """
     if replan is None:
-        replan = "every" if task.horizon is not None else "doubling" if promise is None else STEPS_BETWEEN_PLANS
+        replan = "every" if task.horizon is not None else "doubling" if limits is None else STEPS_BETWEEN_PLANS
     check_replan(owner, replan)
     return FullPlans(replan)
 

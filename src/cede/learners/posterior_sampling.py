@@ -36,7 +36,7 @@ class PosteriorSampling(Settings):
     features: Features | None = None
     knowledge: Knowledge = Knowledge()
     forgetting: ForgetRules = ForgetRules()
-    promise: ShareLimits | None = None
+    limits: ShareLimits | None = None
     plans: FullPlans = FullPlans()
 
     name = "posterior_sampling"
@@ -88,7 +88,7 @@ def posterior_sampling(
         features=checked_features(owner, task, features),
         knowledge=checked_knowledge(owner, task, known_agents, known_environment, structure),
         forgetting=checked_forgetting(owner, task, forget, forget_environment),
-        promise=(limits := checked_limits(owner, task, at_most, at_least)),
+        limits=(limits := checked_limits(owner, task, at_most, at_least)),
         plans=checked_full_plans(owner, task, replan, limits),
     )
     return Learner(task, settings, seed=seed)

@@ -1,8 +1,11 @@
-"""Promises of a learner beside a low cost: limits of control, a baseline, or trial episodes. A learner has at most one.
+"""Promises of a learner beside a low cost: limits of control, and a baseline; and trial episodes.
 
 ShareLimits      shares of the steps in which members act, at least and at most (planning by prices, limits.py)
 Baseline         a policy that the learner must never be much worse than (proofs, baseline.py)
 TrialEpisodes    every member has control in whole episodes, less and less often
+
+With both promises the plan is made with the prices of the limits, and used only in episodes in which it provably keeps the promise
+about the baseline.
 """
 
 from dataclasses import dataclass
@@ -95,21 +98,18 @@ class TrialEpisodes(Remade):
         return {}
 
 
-def trial_at(task: Task, promise: Any, episode: int) -> str | None:
+def trial_at(task: Task, trials: TrialEpisodes | None, episode: int) -> str | None:
     """Return the member whose trial episode an episode, 1, 2, ..., is, by name; None if it is none.
 
-    promise: of a learner's settings. `TrialEpisodes` has the rule.
+    trials: of a learner's settings; None: there are none. `TrialEpisodes` has the rule.
     """
     able = [member for member in range(len(task.members)) if task.can_reach(member)]
     begin, n = 0, len(able)
-    while isinstance(promise, TrialEpisodes) and begin < episode:
+    while trials is not None and begin < episode:
         if episode <= begin + n:
             return task.members[able[episode - begin - 1]]
         begin = 8 * max(begin, n)
     return None
-
-
-Promise = ShareLimits | Baseline | None
 
 
 def checked_form(owner: str, place: Any, array: Any, axes: int, dtype: Any = np.float64) -> Any:
@@ -159,13 +159,3 @@ def checked_baseline(owner: str, task: Task, baseline: Any, alpha: Any, start: A
     result = Baseline(policy, alpha, chances, name)
     result.check_fits(owner, task)
     return result
-
-
-def checked_promise(owner: str, task: Task, at_most: Any, at_least: Any, baseline: Any, alpha: Any, start: Any) -> Promise:
-    """Make a promise of the arguments of `ucrl2_mc`, after checks; None if nothing is promised."""
-    limits = checked_limits(owner, task, at_most, at_least)
-    promised = checked_baseline(owner, task, baseline, alpha, start)
-    if limits is not None and promised is not None:
-        expected = "left out with at_most or at_least, which it can contradict: price control instead, by control_cost"
-        check.fail(owner, "baseline", str(promised), f"{expected} (docs/guarantees.md)")
-    return promised if limits is None else limits

@@ -38,7 +38,8 @@ class BaselineArrays(Bundle):
     alpha: float  # the fraction of its cost that may be lost
     delta: float  # probability that the proof is wrong
     start: Float1  # (S,) probabilities of the first state; empty: not known
-    opposite: ModelArrays  # the learner's model with all costs negated
+    plain: ModelArrays  # the learner's model without the prices of limits; the same bundle if there are none
+    opposite: ModelArrays  # that model with all costs negated
     value: Float3  # (L + 1, S, D) scratch
     record: Annotated[NDArray[np.void], RECORD, 1]  # (1,) of the episodes so far
 

@@ -36,7 +36,23 @@ from cede.steps.recorded import Recorded, unpacked
 ALGORITHMS = (UCRL2MC, Recommended, UCRL2, PosteriorSampling, Greedy, Fixed)
 OPTIONS = (BeliefNames, Knowledge, ForgetRules, ShareLimits, Baseline, TrialEpisodes, FullPlans, GreedyBackups)
 PARTS = (Task, Modes, Scale, StepDown, HalfLife, Window, Structure, Outcomes, Environment, Features)
-CLASSES: dict[str, Callable[..., Any]] = {cls.__name__: cls for cls in (*ALGORITHMS, *OPTIONS, *PARTS)}
+
+
+def before_8(algorithm: type[Settings]) -> Callable[..., Settings]:
+    """Return the constructor of settings for files, which up to schema 7 held limits, baseline and trial episodes as one field."""
+    names = {ShareLimits: "limits", Baseline: "baseline", TrialEpisodes: "trials"}
+    own = {one.name for one in fields(algorithm)} & {*names.values()}
+
+    def make(*, promise: Any = ..., **given: Any) -> Settings:
+        if promise is not ...:
+            given |= {**dict.fromkeys(own), **({} if promise is None else {names[type(promise)]: promise})}
+        return algorithm(**given)
+
+    return make
+
+
+CLASSES: dict[str, Callable[..., Any]] = {cls.__name__: cls for cls in (*OPTIONS, *PARTS)}
+CLASSES |= {cls.__name__: before_8(cls) for cls in ALGORITHMS}
 
 
 def unpack_learner(header: Mapping[str, Any], arrays: Arrays) -> Learner:
@@ -105,7 +121,6 @@ def settings_from_fields(
     """
     check.choice("file", "planning", planning, ("full",) if replan not in ("every", 1) else ("full", "greedy"))
     limited, trials = None if limits is None else ShareLimits(*limits), TrialEpisodes() if auditions else None
-    promises = [one for one in (limited, baseline, trials) if one is not None]
     options: dict[str, Any] = {
         "belief": None if radius is None else BeliefNames(radius, agents_radius),
         "delta": delta,
@@ -114,7 +129,9 @@ def settings_from_fields(
         "features": features,
         "knowledge": Knowledge(known_agents, known_environment, structure),
         "forgetting": ForgetRules(forget, forget_environment),
-        "promise": promises[0] if promises else None,
+        "limits": limited,
+        "baseline": baseline,
+        "trials": trials,
         "plans": GreedyBackups() if planning == "greedy" else FullPlans(replan),
     }
     algorithm: type[Settings] = Greedy if radius is None else UCRL2MC
@@ -129,9 +146,10 @@ def settings_from_fields(
         algorithm = Recommended
     own = {one.name for one in fields(algorithm)}
     in_every_file = {"delta", "scale", "plans"} | ({"belief"} if algorithm in (UCRL2, Recommended) else set())
-    if len(promises) > 1 or (radius is None and agents_radius is not None):
+    if [limited, baseline, trials].count(None) < 2 or (radius is None and agents_radius is not None):
         check.fail("file", f"the settings of {check.printable(name)[:60]}", "contradictory", "one promise, sets of both layers")
     for option, value in options.items():
-        if option not in own | in_every_file and getattr(value, "arguments", value):
+        given = value is not None if option in ("limits", "baseline", "trials") else getattr(value, "arguments", value)
+        if option not in own | in_every_file and given:
             check.fail("file", f"{option} of {check.printable(name)[:60]}", "given", "left out")
     return algorithm(**{option: value for option, value in options.items() if option in own})

@@ -16,7 +16,7 @@ from cede.learners.options import (
     checked_full_plans,
     checked_knowledge,
 )
-from cede.learners.promises import Baseline, ShareLimits, TrialEpisodes, checked_promise
+from cede.learners.promises import Baseline, ShareLimits, TrialEpisodes, checked_baseline, checked_limits
 from cede.learners.settings import Settings
 from cede.planning.passes import Plan
 from cede.problem.model import Environment
@@ -33,7 +33,9 @@ class Recommended(Settings):
 
     knowledge: Knowledge = Knowledge()
     forgetting: ForgetRules = ForgetRules()
-    promise: TrialEpisodes | ShareLimits | Baseline | None = TrialEpisodes()
+    limits: ShareLimits | None = None
+    baseline: Baseline | None = None
+    trials: TrialEpisodes | None = TrialEpisodes()
     plans: FullPlans = FullPlans()
 
     name = "recommended"
@@ -71,7 +73,8 @@ def recommended(
     owner = "recommended"
     knowledge = checked_knowledge(owner, task, known_agents, known_environment, structure)
     forgetting = checked_forgetting(owner, task, forget, forget_environment)
-    promise = checked_promise(owner, task, at_most, at_least, baseline, alpha, start)
-    plans = checked_full_plans(owner, task, replan, promise)
-    trials = TrialEpisodes() if promise is None and task.horizon is not None else None
-    return Learner(task, Recommended(knowledge, forgetting, promise or trials, plans), seed=seed)
+    limits = checked_limits(owner, task, at_most, at_least)
+    promised = checked_baseline(owner, task, baseline, alpha, start)
+    plans = checked_full_plans(owner, task, replan, limits)
+    trials = TrialEpisodes() if limits is None and promised is None and task.horizon is not None else None
+    return Learner(task, Recommended(knowledge, forgetting, limits, promised, trials, plans), seed=seed)

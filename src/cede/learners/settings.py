@@ -48,7 +48,9 @@ class Settings(Remade, ABC):
     flat: bool = False  # whether it learns p(s' | s, d) instead of the two layers
     knowledge: Knowledge = Knowledge()  # what is known or declared
     forgetting: ForgetRules = ForgetRules()  # how counts fade
-    promise: ShareLimits | Baseline | TrialEpisodes | None = None  # what it promises beside a low cost
+    limits: ShareLimits | None = None  # shares of control that it promises
+    baseline: Baseline | None = None  # what it promises never to be much worse than
+    trials: TrialEpisodes | None = None  # whole episodes in which one member has control, to learn how it acts
     plans: Plans = FullPlans()  # how it plans
 
     @property
@@ -80,8 +82,9 @@ class Settings(Remade, ABC):
         if self.features is not None and len(self.features.codes) != task.n_states:
             check.fail(owner, "the number of rows of features", len(self.features.codes), f"{task.n_states}, the number of states")
         refuse(owner, conflicts_with_task(self, task))
-        if isinstance(self.promise, ShareLimits | Baseline):
-            self.promise.check_fits(owner, task)
+        for promise in (self.limits, self.baseline):
+            if promise is not None:
+                promise.check_fits(owner, task)
         if self.policy is not None:
             checked_switching_policy(owner, task, self.policy if task.horizon is not None else self.policy[0])
 
@@ -101,21 +104,6 @@ class Settings(Remade, ABC):
     def outcomes(self) -> Outcomes | None:
         """Return the declared structure of the environment; None if there is none."""
         return None if self.structure is None else self.structure.environment
-
-    @cached_property
-    def limits(self) -> tuple[Floats, Floats] | None:
-        """Return the least and the most share of the steps of each member, (members,) each; None: there are no limits."""
-        return (self.promise.least, self.promise.most) if isinstance(self.promise, ShareLimits) else None
-
-    @cached_property
-    def baseline(self) -> Baseline | None:
-        """Return what the learner must never be much worse than."""
-        return self.promise if isinstance(self.promise, Baseline) else None
-
-    @property
-    def trial_episodes(self) -> bool:
-        """Return whether every member has control in whole episodes, at first and then ever more seldom."""
-        return isinstance(self.promise, TrialEpisodes)
 
     @cached_property
     def planning(self) -> Planning:
@@ -225,7 +213,7 @@ def conflicts_with_task(settings: Settings, task: Task) -> Iterator[Conflict]:
         yield features, "features", "given", "left out without a horizon: priors are made anew between episodes"
         yield baseline, "baseline", str(baseline), "left out without a horizon: its proofs count whole episodes"
         yield greedy, "planning", "'greedy'", "'full' without a horizon: greedy planning goes through an episode"
-        yield settings.trial_episodes, "trial_episodes", True, "False without a horizon: there are no whole episodes"
+        yield settings.trials, "trial_episodes", True, "False without a horizon: there are no whole episodes"
         every = settings.replan == "every" and settings.policy is None
         yield every, "replan", "'every'", "'doubling' or a number of steps without a horizon: there are no episodes"
         scheduled = callable(settings.scale.agents) or callable(settings.scale.environment)
@@ -284,11 +272,11 @@ def shown(task: Task, settings: Settings) -> dict[str, Any]:
         "features": None if settings.features is None else list(settings.features.names),
         "forget": rules or None,
         "planning": settings.planning,
-        "trial_episodes": settings.trial_episodes,
+        "trial_episodes": settings.trials is not None,
         "replan": settings.replan,
     }
     if settings.limits is not None:
-        least, most = settings.limits
+        least, most = settings.limits.least, settings.limits.most
         result["at_least"] = {name: float(x) for name, x in zip(task.members, least, strict=True) if x > 0} or None
         result["at_most"] = {name: float(x) for name, x in zip(task.members, most, strict=True) if x < 1} or None
     if settings.baseline is not None:
@@ -337,7 +325,8 @@ def alike_key(task: Task, settings: Settings, memo: Memo) -> tuple[Any, ...]:
             (tuple(declared.get(name) for name in task.tables), structure and (structure.environment, structure.costs)),
         ),
         "forgetting": (tuple(forgetting.agents.get(name) for name in task.tables), forgetting.environment),
-        "promise": (settings.limits, baseline, settings.trial_episodes),
+        "limits": settings.limits and (settings.limits.least, settings.limits.most),
+        "baseline": baseline,
     }
     names = (one.name for one in fields(settings) if one.name not in TEAMS_OWN)
     return type(settings), *(key_of(compared.get(name, getattr(settings, name)), memo) for name in names)
@@ -363,5 +352,7 @@ def for_newcomer(task: Task, settings: Settings, like: Task, known_agents: Mappi
         settings,
         knowledge=Knowledge(known_agents, settings.knowledge.environment, structure),
         forgetting=ForgetRules(forget, settings.forgetting.environment),
-        promise=settings.promise if settings.trial_episodes else None,
+        limits=None,
+        baseline=None,
+        trials=settings.trials,
     )

@@ -21,7 +21,7 @@ from cede.learners.options import (
     checked_knowledge,
     checked_plans,
 )
-from cede.learners.promises import Baseline, ShareLimits, checked_promise
+from cede.learners.promises import Baseline, ShareLimits, checked_baseline, checked_limits
 from cede.learners.settings import Settings
 from cede.planning.passes import Plan
 from cede.problem.model import Environment
@@ -39,7 +39,8 @@ class UCRL2MC(Settings):
     scale: Scale = Scale()
     knowledge: Knowledge = Knowledge()
     forgetting: ForgetRules = ForgetRules()
-    promise: ShareLimits | Baseline | None = None
+    limits: ShareLimits | None = None
+    baseline: Baseline | None = None
     plans: Plans = FullPlans()
 
     name = "ucrl2_mc"
@@ -97,7 +98,8 @@ def ucrl2_mc(
     deviates from the baseline only if it can prove that the expected cost of all episodes so far stays within 1 + alpha times that
     of the baseline. This holds with probability 1 - 2 delta if radii are not scaled and if the learner's choices are followed.
     alpha: the part of the baseline's cost that may be lost. start: (S,) probabilities of the first state, if known; proofs then
-    come sooner. Not together with at_most or at_least: docs/guarantees.md says why, and what to do instead.
+    come sooner. With at_most or at_least, too, the plan is made with the prices of the limits, and the baseline is kept to unless
+    this plan is proven not to be much worse; docs/guarantees.md says what then holds of each.
 
     planning: "full" makes a whole plan; "greedy" backs up only the states that are visited, from values that are only ever raised
     (Efroni et al. 2019), which is much cheaper; docs/speed.md says what it costs in regret. replan: make a new plan for "every"
@@ -113,7 +115,8 @@ def ucrl2_mc(
         scale=scale_of(owner, scale),
         knowledge=checked_knowledge(owner, task, known_agents, known_environment, structure),
         forgetting=checked_forgetting(owner, task, forget, forget_environment),
-        promise=(promise := checked_promise(owner, task, at_most, at_least, baseline, alpha, start)),
-        plans=checked_plans(owner, task, planning, replan, promise),
+        limits=(limits := checked_limits(owner, task, at_most, at_least)),
+        baseline=checked_baseline(owner, task, baseline, alpha, start),
+        plans=checked_plans(owner, task, planning, replan, limits),
     )
     return Learner(task, settings, seed=seed)

@@ -191,7 +191,7 @@ class WorkingLearner:
             return "baseline"
         if self.settings.policy is not None:
             return "fixed"
-        is_trial = self.settings.trial_episodes and kernels.trial_member.py_func(self.arrays, self.planned) >= 0
+        is_trial = self.settings.trials is not None and kernels.trial_member.py_func(self.arrays, self.planned) >= 0
         return "audition" if is_trial else "plan"
 
     # ------------------------------------------------------------------------------------------------- what it believes

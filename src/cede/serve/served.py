@@ -233,4 +233,4 @@ def unpacked_policy(team: ServedTeam, data: bytes) -> Policy:
 
 def reason_of(team: ServedTeam, episodes: int) -> str:
     """Return the reason of a plan's choices: "audition" in a trial episode, else "plan". episodes: counted for the plan."""
-    return "plan" if trial_at(team.served.task, team.served.settings.promise, episodes + 1) is None else "audition"
+    return "plan" if trial_at(team.served.task, team.served.settings.trials, episodes + 1) is None else "audition"
