@@ -113,7 +113,7 @@ def test_nothing_that_is_read_is_unpickled(tmp_path):
 def test_a_file_of_another_kind_or_version_is_refused(tmp_path):
     path = tmp_path / "run.npz"
     files.save_arrays(path, "learner", 1, {}, {})
-    with pytest.raises(ValueError, match="is a learner of schema 1, must be a checkpoint of schema 7"):
+    with pytest.raises(ValueError, match="is a learner of schema 1, must be a checkpoint of schema 8"):
         go(path, 4, resume=True)
     go(tmp_path / "old.npz", 2)
     header, arrays = files.load_arrays(tmp_path / "old.npz", "checkpoint", SCHEMA)

@@ -214,7 +214,7 @@ def test_foreign_files(tmp_path):
     refused(tmp_path / "pickle.cede", buffer.getvalue())
     mdp = cede.worlds.riverswim()
     cede.simulate_fleet([mdp], cede.Fleet([cede.ucrl2_mc(mdp.task)]), 2, progress=False, checkpoint=tmp_path / "run.npz")
-    with pytest.raises(cede.UnreadableFile, match=r"run.npz: is a checkpoint of schema 7, must be a learner or fleet of schema 7"):
+    with pytest.raises(cede.UnreadableFile, match=r"run.npz: is a checkpoint of schema 7, must be a learner or fleet of schema 8"):
         cede.load(tmp_path / "run.npz")
 
 
@@ -223,7 +223,7 @@ def test_a_newer_version(saved, tmp_path):
     header, arrays = files.load_arrays(path, "learner", SCHEMA)
     kind = {name: value for name, value in header.items() if name not in ("kind", "schema")}
     files.save_arrays(path, "learner", SCHEMA + 1, kind, arrays)
-    with pytest.raises(cede.UnreadableFile, match="is a learner of schema 8, must be at most 7: it is of a newer cede"):
+    with pytest.raises(cede.UnreadableFile, match="is a learner of schema 9, must be at most 8: it is of a newer cede"):
         cede.load(path)
 
 
@@ -364,6 +364,7 @@ FORMATS = {
     5: "c8ec19a0409d1da9",
     6: "93e68d5eb495c468",
     7: "6a4bcdc41da61bac",
+    8: "d2bf78bd3ff19991",
 }
 
 
@@ -392,7 +393,7 @@ def test_the_schema_rises_whenever_the_format_does():
 @pytest.mark.parametrize("schema", [1, 2])
 @pytest.mark.parametrize("kind", ["learner", "fleet"])
 def test_files_of_an_older_schema_are_refused_with_the_right_word(kind, schema):
-    with pytest.raises(cede.UnreadableFile, match=rf"is a {kind} of schema {schema}, must be 7: it is of an older cede"):
+    with pytest.raises(cede.UnreadableFile, match=rf"is a {kind} of schema {schema}, must be 8: it is of an older cede"):
         cede.load(GOLDEN / f"{kind}-schema-{schema}.cede")
 
 
@@ -400,7 +401,7 @@ def test_a_checkpoint_of_an_older_schema_is_refused_with_the_right_word():
     mdps = cede.worlds.riverswim_teams(1)
     fleet = cede.Fleet([cede.ucrl2_mc(mdps[0].task)])
     old = cede.Checkpoint(GOLDEN / "checkpoint-schema-1.cede", resume=True)
-    with pytest.raises(cede.UnreadableFile, match="is a checkpoint of schema 1, must be 7: it is of an older cede"):
+    with pytest.raises(cede.UnreadableFile, match="is a checkpoint of schema 1, must be 8: it is of an older cede"):
         cede.simulate_fleet(mdps, fleet, 3, checkpoint=old, progress=False)
 
 
