@@ -214,7 +214,7 @@ def test_foreign_files(tmp_path):
     refused(tmp_path / "pickle.cede", buffer.getvalue())
     mdp = cede.worlds.riverswim()
     cede.simulate_fleet([mdp], cede.Fleet([cede.ucrl2_mc(mdp.task)]), 2, progress=False, checkpoint=tmp_path / "run.npz")
-    with pytest.raises(cede.UnreadableFile, match=r"run.npz: is a checkpoint of schema 7, must be a learner or fleet of schema 8"):
+    with pytest.raises(cede.UnreadableFile, match=r"run.npz: is a checkpoint of schema 8, must be a learner or fleet of schema 8"):
         cede.load(tmp_path / "run.npz")
 
 
