@@ -16,6 +16,7 @@ from cede.planning.passes import Plan, set_threads
 from cede.planning.planner import optimistic_plan
 from cede.rows.stored import Counts
 from cede.rows.working import count
+from cede.steps.importing import import_log
 from cede.steps.recorder import Recorder
 from cede.steps.step import Episode
 from hunt.values import (
@@ -301,6 +302,13 @@ class SomeColumns(Kind):
 
     def same(self, value, rng):
         return tuple(value)
+
+
+class AnyTable(Kind):
+    """A table whose rows may be wrong."""
+
+    def own_bad(self, value, rng):
+        return [3, "x", None, 2.5]
 
 
 class About(Kind):
@@ -1056,6 +1064,19 @@ def functions():
     )
     yield "History.save", lambda: Call(history().save, {"path": (somewhere(".csv"), FilePath())})
     yield "Record.log", lambda: Call(cede.read_record(recorded()).log, {"unfinished": (True, Flag())})
+    yield (
+        "import_log",
+        lambda: Call(
+            import_log,
+            {
+                "source": (log(), AnyTable()),
+                "task": (task(), Instance()),
+                "session": ("t", optional(Choice())),
+                "order": ("t", optional(Choice())),
+                "progress": (False, Progress()),
+            },
+        ),
+    )
     yield from encoders()
     yield "simulate", simulate_call
     yield "simulate (a learner of one's own)", lambda: replace(simulate_call(), arguments=strangers(simulate_call().arguments))

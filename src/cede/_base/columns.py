@@ -1,6 +1,7 @@
 """Tables of columns: as a pandas data frame, and as files, CSV, JSON lines or Parquet, written completely or not at all."""
 
 import csv
+import gzip
 import io
 import json
 from collections.abc import Mapping
@@ -88,3 +89,38 @@ def read_parquet(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     table = need("pyarrow.parquet", "data").read_table(path)
     about = json.loads((table.schema.metadata or {})[b"cede"])
     return about, {name: table.column(name).to_numpy() for name in table.column_names}
+
+
+def read_columns(owner: str, place: str, path: Any) -> dict[str, Any]:
+    """Read a table from a file of anybody: .csv (or .csv.gz), .jsonl with an object in each line, or .parquet. Return its columns.
+
+    Cells of CSV are texts, and None where a row is too short. place: the argument, for errors.
+    """
+    where, suffixes = check.path(owner, place, path), (*SUFFIXES, ".csv.gz")
+    suffix = next((suffix for suffix in suffixes if where.name.endswith(suffix)), None)
+    if suffix is None:
+        check.fail(owner, f"the suffix of {place}", repr(where.suffix), check.one_of(suffixes))
+    if suffix == ".parquet":
+        parquet, arrow = need("pyarrow.parquet", "data"), need("pyarrow", "data")
+        try:
+            table = parquet.read_table(where)
+        except arrow.ArrowException as error:
+            check.fail(owner, place, repr(str(where)), f"a readable table ({error})")
+        return {name: table.column(name).to_numpy() for name in table.column_names}
+    opened: Any = gzip.open if suffix == ".csv.gz" else open
+    with opened(where, "rt", encoding="utf-8-sig", newline="") as file:
+        try:
+            rows = [json.loads(line) for line in file if line.strip()] if suffix == ".jsonl" else list(csv.DictReader(file))
+        except (csv.Error, UnicodeDecodeError, json.JSONDecodeError, EOFError, gzip.BadGzipFile) as error:
+            check.fail(owner, place, repr(str(where)), f"a readable table ({error})")
+    if not all(isinstance(row, dict) for row in rows):
+        check.fail(owner, place, repr(str(where)), "a table with an object in each line")
+    names = dict.fromkeys(name for row in rows for name in row if name is not None)
+    return {name: object_array([row.get(name) for row in rows]) for name in names}
+
+
+def object_array(values: list[Any]) -> Any:
+    """Return values as an array of objects, (n,)."""
+    result = np.empty(len(values), dtype=object)
+    result[:] = values
+    return result

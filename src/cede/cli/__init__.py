@@ -11,6 +11,7 @@ from cede.cli.terminal import CommandGroup, flag
 COMMANDS = {
     "demo": "demo",
     "learn": "learn",
+    "import": "importing",
     "show": "show",
     "compare": "learn",
     "serve": "service",
