@@ -180,7 +180,7 @@ class Driver:
                 broken(f"choose returned {agent} at {place}, but the policy that it shows says {said_so}; {expected}")
             chosen.append(agent)
             if self.overrules:
-                agent = int(self.rng.choice(np.flatnonzero(task.can_hand_over[prev_agent])))
+                agent = int(self.rng.choice(np.flatnonzero(task.may_choose(state, prev_agent))))
             action, next_state = int(self.rng.integers(task.n_actions)), int(self.rng.integers(task.n_states))
             cost = self.cost(task.env_cost[state, action], task.cost_range)
             arriving = 0.0 if task.enter_cost is None else self.cost(task.enter_cost[next_state], task.enter_cost_range)
@@ -217,7 +217,7 @@ class Driver:
         except ValueError:
             expected = f"it must return an agent: an index from 0 to {task.n_agents - 1}, or a name, {names}"
             broken(f"choose returned {check.show(choice)} at {self.place(place)}; {expected}")
-        if not task.can_hand_over[place[-1], agent]:
+        if not task.may_choose(place[-2], place[-1])[agent]:
             expected = "it must return an agent to whom prev_agent can hand control"
             broken(f"choose returned {agent} at {self.place(place)}; {expected}")
         return agent

@@ -47,14 +47,14 @@ def best_average(model):
         gain = far @ cost
         bias = np.linalg.solve(np.eye(len(cost)) - chances + far, cost - gain)
         g, h = gain.reshape(policy.shape), bias.reshape(policy.shape)
-        later = np.where(possible[None], np.einsum("pdsn,nd->spd", go, g), np.inf)
+        later = np.where(possible, np.einsum("pdsn,nd->spd", go, g), np.inf)
         now = np.take_along_axis(later, policy[:, :, None], axis=2)[:, :, 0]
         better = later.min(axis=2) < now - 1e-11 * size
         if better.any():
             policy = np.where(better, later.argmin(axis=2), policy)
             continue
         same = later <= later.min(axis=2, keepdims=True) + 1e-11 * size
-        q = np.where(same & possible[None], c + np.einsum("pdsn,nd->spd", go, h), np.inf)
+        q = np.where(same & possible, c + np.einsum("pdsn,nd->spd", go, h), np.inf)
         now = np.take_along_axis(q, policy[:, :, None], axis=2)[:, :, 0]
         better = q.min(axis=2) < now - 1e-11 * max(size, np.abs(h).max())
         if not better.any():
@@ -74,7 +74,7 @@ def reachable(model):
             continue
         seen[s, prev] = True
         if not model.end[s]:
-            todo += [(int(n), int(d)) for d in np.flatnonzero(model.possible[prev]) for n in np.flatnonzero(go[prev, d, s] > 0)]
+            todo += [(int(n), int(d)) for d in np.flatnonzero(model.possible[s, prev]) for n in np.flatnonzero(go[prev, d, s] > 0)]
     return seen
 
 
@@ -85,7 +85,7 @@ def end_components(model):
     moves = {
         (int(s), int(prev), int(d)): {(int(n), int(d)) for n in np.flatnonzero(go[prev, d, s] > 0)}
         for s, prev in np.argwhere(seen)
-        for d in np.flatnonzero(model.possible[prev])
+        for d in np.flatnonzero(model.possible[s, prev])
     }
     while True:
         size = model.control.size

@@ -26,6 +26,7 @@ EXTRAS = (
     "known agents",
     "known environment",
     "infinite hand-overs",
+    "locks",
     "unreachable states",
     "unreachable agents",
     "one state",
@@ -47,6 +48,7 @@ EXCLUDED = {
     ("unreachable states", "one state"): "the start is reachable",
     ("one agent", "infinite hand-overs"): "there are no hand-overs",
     ("one agent", "unreachable agents"): "the start agent is reachable",
+    ("one agent", "locks"): "there are no hand-overs",
     ("one agent", "take-over delays"): "there are no hand-overs",
     ("one agent", "own take-over policy"): "there are no hand-overs",
 }

@@ -165,6 +165,11 @@ def handovers(rng, has, n, a, m, unit):
         possible[:, away] = False
         possible[away, away] = True
         possible[[i for i in range(m) if i != away], [i for i in range(m) if i != away]] = True
+    if "locks" in has:  # which hand-overs are possible depends on the state, but after everybody somebody may act
+        free = rng.random((n, m, m)) < 0.6
+        for s, prev in np.ndindex(n, m):
+            free[s, prev, rng.choice(np.flatnonzero(possible[prev]))] = True
+        possible = possible & free
     switch = np.where(possible, switch, np.inf)
     delays, own = [0] * m, [None] * m
     if "take-over delays" in has:

@@ -20,7 +20,7 @@ def compare_explanation(session, known):
     if not session.run("explain", f"found = cede.explain(learner, {t}, {s}, {prev})"):
         return
     seen = by_frequencies(known)
-    can = np.flatnonzero(model.possible[prev])
+    can = np.flatnonzero(model.possible[s, prev])
     told = {"scale": size}
     now = 0 if t is None else t
     session.same("explain: options", "[one.index for one in found.options]", can, scale=1.0)
@@ -32,10 +32,9 @@ def compare_explanation(session, known):
         return
     wanted = {"plain": options(seen, now, after(seen, plan, t))[s, prev, can]}
     none = np.where(model.possible, 0.0, np.inf)
-    shape = model.switch.shape
     parts = {
-        "environment": seen.but(control=np.zeros_like(model.control), switch=np.broadcast_to(none, shape)),
-        "control": free(seen).but(control=model.control, switch=np.broadcast_to(none, shape)),
+        "environment": seen.but(control=np.zeros_like(model.control), switch=none),
+        "control": free(seen).but(control=model.control, switch=none),
         "switching": free(seen).but(switch=model.switch),
     }
     for name, part in parts.items():

@@ -23,7 +23,7 @@ def play(session, episodes):
         s = int(rng.choice(len(model.start), p=model.start))
         for t in range(model.horizon or int(rng.integers(1, 12))):
             now = 0 if model.horizon is None else t
-            mode = int(rng.choice(np.flatnonzero(model.possible[prev])))
+            mode = int(rng.choice(np.flatnonzero(model.possible[s, prev])))
             action = int(rng.choice(problem.n_actions, p=model.acts[now, prev, mode, s]))
             then = int(rng.choice(problem.n_states, p=model.tables[now, s, action]))
             steps.append((t, s, prev, mode, action, then, float(rng.choice(problem.cost[s, action])), float(model.enter[then])))

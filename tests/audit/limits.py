@@ -45,7 +45,7 @@ def best_within(model, most, least, slack=0.0):
         (t, s, prev, d)
         for t in range(times)
         for s in np.flatnonzero(~model.end)
-        for prev, d in np.argwhere(model.possible)
+        for prev, d in np.argwhere(model.possible[s])
         if seen[s, prev]
     ]
     places = n * modes

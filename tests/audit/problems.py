@@ -86,7 +86,9 @@ class Problem:
         lines.append("]")
         options = f", start_agent={self.start_agent}" if self.start_agent else ""
         options += "" if self.discount is None else f", discount={self.discount!r}"
-        lines.append(f"mdp = cede.TwoLayerMDP(environment, cede.Team(agents, {text(self.switch)}), {self.horizon}{options})")
+        finite = np.where(np.isinf(self.switch), 0.0, self.switch)
+        switch = f"{text(finite)}, can_switch={text(np.isfinite(self.switch))}" if self.switch.ndim == 3 else text(self.switch)
+        lines.append(f"mdp = cede.TwoLayerMDP(environment, cede.Team(agents, {switch}), {self.horizon}{options})")
         return [*lines, *self._task(), *self._settings()]
 
     def _task(self):

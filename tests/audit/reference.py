@@ -33,8 +33,8 @@ class Model:
 
     @property
     def possible(self):
-        """Return which hand-overs are possible, (D, D)."""
-        return np.isfinite(self.switch[0])
+        """Return which hand-overs are possible, (S, D, D)."""
+        return np.isfinite(self.switch)
 
     def but(self, **changes):
         return replace(self, **changes)
@@ -75,6 +75,12 @@ def model_of(problem):
             continue
         for d in range(members):
             switch[:, mode, first.get((holder, d), d)] = given[:, holder, d]
+        locked = np.isinf(given[:, acting[mode], holder])
+        if (
+            acting[mode] != holder and locked.any() and not locked.all()
+        ):  # where it is forbidden it is not completed: this step repeats
+            switch[locked, mode] = np.inf
+            switch[locked, mode, mode] = np.where(np.isfinite(given[locked, holder, holder]), given[locked, holder, holder], 0.0)
     begins = np.concatenate([[0], np.cumsum([len(one) for one in tables])])
     slot = np.zeros((steps, modes, modes), dtype=int)
     for t, prev, d in np.ndindex(slot.shape):
@@ -170,7 +176,7 @@ def discounted_value(model, policy, acts=None, tables=None):
 
 
 def first_policy(model):
-    return np.broadcast_to(model.possible.argmax(axis=1), model.control.shape).copy()
+    return model.possible.argmax(axis=2)
 
 
 def discounted_best(model):

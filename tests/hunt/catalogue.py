@@ -24,6 +24,7 @@ from hunt.values import (
     Array,
     ByName,
     Choice,
+    Delay,
     Factor,
     FilePath,
     Flag,
@@ -547,7 +548,7 @@ def constructors():
                 "policy": (policies()["human"], Array("chances", shaped=False)),
                 "control_cost": (0.25, CostsInStates()),
                 "varies_with": (None, optional(Choice())),
-                "takeover_delay": (1, Integer(0, 1000)),
+                "takeover_delay": (1, Delay(0, 1000)),
                 "on_takeover": (policies()["machine"], optional(Array("chances"))),
             },
         ),
@@ -560,6 +561,7 @@ def constructors():
                 "agents": (list(mdp().team.agents), Agents()),
                 "switch_cost": (0.5, SwitchCost()),
                 "grab_cost": (0.75, optional(SwitchCost())),
+                "can_switch": (lambda state, prev, agent: True, optional(Function())),
             },
             words={},
         ),
@@ -623,6 +625,7 @@ def constructors():
                 "takeover_delay": ({"human": 2}, optional(ByName())),
                 "on_takeover": (["human"], Takers()),
                 "grab_cost": (0.75, optional(SwitchCost())),
+                "can_switch": (lambda state, prev, agent: True, optional(Function())),
             },
             words={"agents": ("agents", "control_cost", "takeover_delay", "varies_with"), "on_takeover": ("on_takeover",)},
         ),
@@ -1198,6 +1201,7 @@ def methods():
 
     index = {"t": (1, Integer(0, L - 1)), "state": (1, Integer(0, S - 1)), "prev_agent": (1, Integer(0, D - 1))}
     yield "Task.always", lambda: Call(task().always, {"agent": (1, Integer(0, D - 1))})
+    yield "Task.rule", lambda: Call(task().rule, {"rule": (lambda t, state, prev_agent: prev_agent, Function())})
     yield "Learner.choose", of(learner, "choose", **index)
     yield "Learner.choose (greedy planning)", of(lambda: learner(planning="greedy"), "choose", **index)
     step = {**index, "t": (0, Integer(0, L - 1)), "agent": (1, Integer(0, D - 1)), "action": (1, Integer(0, A - 1))}

@@ -253,6 +253,21 @@ class Seed(Kind):
         return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
+class Delay(Integer):
+    """Steps, or the probabilities of 0, 1, 2, ... steps."""
+
+    def own_bad(self, value, rng):
+        return ["soon", True, 1.5, -1, self.most + 1, [0.7, 0.7], [-0.1, 0.5], [0.0], [], [[0.5]], np.array([np.nan])]
+
+    def allows(self, value):
+        try:
+            chances = np.asarray(value, dtype=float)
+        except (TypeError, ValueError, OverflowError):
+            return False
+        good = chances.ndim == 1 and 0 < len(chances) <= self.most + 1 and bool((chances >= 0).all()) and 0 < chances.sum() <= 1
+        return good or super().allows(value)
+
+
 class ByName(Kind):
     """A mapping from names; wrong ones have another name, or another value."""
 

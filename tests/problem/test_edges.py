@@ -37,7 +37,7 @@ def test_hand_overs_until_somebody_has_control():
     assert handovers_until(possible, 2).tolist() == [2.0, 1.0, 0.0]
     assert handovers_until(possible, 1).tolist() == [1.0, 0.0, np.inf]
     assert handovers_until(possible, 0).tolist() == [0.0, np.inf, np.inf]
-    assert next_agent_towards(possible, 2) == [1, 2, 2]
+    assert next_agent_towards(possible, 2).tolist() == [1, 2, 2]
     assert next_agent_towards(possible, 0)[0] == 0
 
 

@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from cede._kernels.bundle import Bool1, Bundle, Float1, Float2, Float3, Int1
+from cede._kernels.bundle import Bool1, Bundle, Float1, Float2, Float3, Int1, Int2
 from cede._kernels.compiling import inlined
 
 # How an agent's policy varies: its row among the agent's slots is 0, t or prev_agent.
 CONSTANT, BY_TIME, BY_PREV_AGENT = 0, 1, 2
+OBEYED, NO_ORDER = -1, -2  # what an order leads to, beside a row of outcomes (problem/takeover.py)
 
 
 class ProblemArrays(Bundle):
@@ -23,6 +24,10 @@ class ProblemArrays(Bundle):
     period: Int1  # (L,) which block of S rows of environment.row holds at each time; empty: there is one
     price: Float1  # (D,) price of a step of each agent, not discounted, added to its cost; empty: none
     worth: Float1  # (L,) discount^-t, the weight of a price at time t; empty: no prices
+    order: Int2  # (D, D) [prev_agent, order] the row of its outcomes; OBEYED: its own agent; NO_ORDER; empty: all are obeyed
+    first_outcome: Int1  # (rows + 1,) of each row; empty where `order` is
+    outcome: Int1  # (outcomes,) the next agent
+    chance: Float1  # (outcomes,) and its probability
     discount: float  # the weight of a cost one step later; 1: no discount
 
 

@@ -96,7 +96,7 @@ class Player:
     def checked_choice(self, choice: Any, t: int, state: int, prev: int) -> int:
         """Check a choice: the agent can get control, and is that of the learner's policy."""
         agent = self.task.agent_index(OWNER, "what choose answered", choice)
-        if not self.task.can_hand_over[prev, agent]:
+        if not self.task.may_choose(state, prev)[agent]:
             names = check.show(self.task.agents[agent]), check.show(self.task.agents[prev])
             check.fail(OWNER, "what choose answered", names[0], f"an agent to whom {names[1]} can hand control")
         if self.policy is not None and self.policy[t, state, prev] != agent:
@@ -110,13 +110,15 @@ class Player:
         steps, chance, horizon = self.steps, self.chance, self.task.horizon
         if horizon is None:
             t, chance = 0, self.rng.random(self.drawn)
-            self.chance, chances = chance, (chance[0], chance[1], chance[-1])
+            of_order = chance[3] if self.task.has_orders else 0.0
+            self.chance, chances = chance, (of_order, chance[0], chance[1], chance[-1])
         else:
             of_cost = chance[2 * horizon + t] if self.mdp.environment.random_cost is not None else 0.0
-            chances = (chance[2 * t], chance[2 * t + 1], of_cost)
+            of_order = chance[len(chance) - 1 - horizon + t] if self.task.has_orders else 0.0
+            chances = (of_order, chance[2 * t], chance[2 * t + 1], of_cost)
         steps.states[t], steps.who[t] = state, prev_agent
         play_step(self.truth, t, agent, *chances, steps)
-        to, costs = int(steps.states[t + 1]), (float(steps.env_costs[t]), float(steps.enter_costs[t]))
+        agent, to, costs = int(steps.who[t + 1]), int(steps.states[t + 1]), (float(steps.env_costs[t]), float(steps.enter_costs[t]))
         return Step(t, state, prev_agent, agent, int(steps.actions[t]), to, *costs), bool(self.task.is_terminal[to])
 
     def cost_seen(self, step: Step) -> float:

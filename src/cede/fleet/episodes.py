@@ -54,10 +54,25 @@ class EpisodeArrays(Bundle):
 def numbers_drawn(environment: Environment, task: Task) -> int:
     """Return how many random numbers are drawn for an episode (see `enter`), or without horizon for a step (see `play_block`)."""
     for_each = 2 + (environment.random_cost is not None)
-    return for_each + 1 if task.horizon is None else for_each * task.plan_steps + 1
+    drawn = for_each + 1 if task.horizon is None else for_each * task.plan_steps + 1
+    return drawn + task.plan_steps if task.has_orders else drawn
 
 
 cost_of_step, cost_of_rest, hands_over = inlined(total_cost), inlined(cost_after_end), inlined(is_hand_over)
+
+
+@kernel
+def obeyed_by(problem, prev, u, chance):
+    """Return who gets control after prev by an order u, drawn with a uniform number where that is random."""
+    row = problem.order[prev, u]
+    if row < 0:
+        return u
+    last = problem.first_outcome[row + 1] - 1
+    for i in range(problem.first_outcome[row], last):
+        chance -= problem.chance[i]
+        if chance < 0.0:
+            return problem.outcome[i]
+    return problem.outcome[last]
 
 
 @kernel
@@ -83,19 +98,22 @@ def first_state(truth, chance):
 
 @kernel
 def enter(truth, chance, steps):
-    """Draw the first state of an episode. chance: uniform numbers, two for each step, a third one for each if costs are random, and
-    the last one for this.
+    """Draw the first state of an episode. chance: uniform numbers, two for each step, a third one for each if costs are random,
+    another one for each if orders have random outcomes, and the last one for this.
     """
     steps.states[0] = first_state(truth, chance[chance.size - 1])
     steps.who[0] = truth.start_agent
     steps.n = 0
 
 
-@unit(types.none, Truth, types.int64, types.int64, types.float64, types.float64, types.float64, EpisodeArrays)
-def step(truth, t, d, chance_of_action, chance_of_state, chance_of_cost, steps):
-    """Let agent d act at time t, under the true tables, with a uniform number for each thing that is drawn."""
+@unit(types.none, Truth, types.int64, types.int64, *[types.float64] * 4, EpisodeArrays)
+def step(truth, t, order, chance_of_order, chance_of_action, chance_of_state, chance_of_cost, steps):
+    """Give an order at time t, and let who gets control act under the true tables. chance_of_...: a uniform number for each thing
+    that is drawn.
+    """
     problem, agents, environment, random_cost = truth.model.problem, truth.model.agents, truth.model.environment, truth.random_cost
     s, prev, now = steps.states[t], steps.who[t], t if problem.left.size > 0 else np.int64(0)
+    d = obeyed_by(problem, prev, order, chance_of_order) if problem.order.size > 0 else order
     a = draw(agents.table, agents.row[problem.slot[d] + slot_of(problem.vary[d], t, prev), s], chance_of_action)
     to = draw(environment.table, environment.row[block_at(problem, now) + s, a], chance_of_state)
     steps.states[t + 1] = to
@@ -115,10 +133,12 @@ def step(truth, t, d, chance_of_action, chance_of_state, chance_of_cost, steps):
 
 
 @kernel
-def step_with(truth, t, d, chance, steps):
-    """Let agent d act at time t of an episode with a horizon. chance: see `enter`."""
-    chance_of_cost = chance[2 * steps.actions.size + t] if truth.random_cost.size > 0 else 0.0
-    step(truth, t, d, chance[2 * t], chance[2 * t + 1], chance_of_cost, steps)
+def step_with(truth, t, order, chance, steps):
+    """Give an order at time t of an episode with a horizon, and let who gets control act. chance: see `enter`."""
+    horizon, problem = steps.actions.size, truth.model.problem
+    chance_of_cost = chance[2 * horizon + t] if truth.random_cost.size > 0 else 0.0
+    chance_of_order = chance[chance.size - 1 - horizon + t] if problem.order.size > 0 else 0.0
+    step(truth, t, order, chance_of_order, chance[2 * t], chance[2 * t + 1], chance_of_cost, steps)
 
 
 @kernel

@@ -146,7 +146,8 @@ def group_key(mdp: TwoLayerMDP, learner: "Learner", state: LearnerState, memo: M
     sides = (task.control_cost.ndim, task.switch_cost.ndim, task.horizon, task.discount, task.learns_costs)
     costs = key_of((task.env_cost, task.enter_cost, task.cost_range, task.enter_cost_range), memo) if task.learns_costs else None
     vary = (tuple(task.layout.vary), tuple(mdp.task.layout.vary))
-    problem = (roles.table, roles.acting, roles.aim, *vary, id(mdp.environment), sides, costs)
+    ways = b"" if task.can_choose.all() else task.can_choose.tobytes()
+    problem = (roles.table, roles.acting, roles.aim, roles.chance, ways, *vary, id(mdp.environment), sides, costs)
     return problem, alike_key(task, settings, memo), learner.shared_environment is not None, keeps_plan(task, settings, state)
 
 

@@ -12,7 +12,17 @@ from cede._kernels.scratch import PassScratch, ThreadScratch
 from cede._kernels.tables import KeyTable, add, add_key
 from cede.beliefs.constants import RadiiAhead, put_constants, set_radii
 from cede.beliefs.layer import row_has_doubled
-from cede.fleet.episodes import EpisodeArrays, Truth, enter, first_state, hands_over, is_over, play_episode, play_on, step
+from cede.fleet.episodes import (
+    EpisodeArrays,
+    Truth,
+    enter,
+    first_state,
+    hands_over,
+    is_over,
+    play_episode,
+    play_on,
+    step,
+)
 from cede.fleet.share import reserve
 from cede.fleet.workspace import TeamArrays, Workspace, load_team, of_team, point_at_team, store_team
 from cede.learners.compiled import DOUBLING, NEVER, is_due, may_deviate, plan_step, visit
@@ -237,9 +247,10 @@ def play_block(workspace, teams, ahead, i, episode, e, ledger, policy, value):
         expected += teams.judged_cost[i]
         if discounted:
             regret += workspace.true_value[0, s, prev] - best[s, prev]
-        d = np.int64(policy[0, s, prev])
         draw_uniform(teams.stream[i], chance)
-        step(truth, t, d, chance[0], chance[1], chance[chance.size - 1], steps)
+        order, chance_of_order = np.int64(policy[0, s, prev]), chance[3] if truth.model.problem.order.size > 0 else 0.0
+        step(truth, t, order, chance_of_order, chance[0], chance[1], chance[chance.size - 1], steps)
+        d = steps.who[t + 1]
         enter_steps(truth, steps, t, t + 1, 1.0, ledger, i, e)
         if learner.limits.taken.size > 0:
             learner.limits.taken[truth.acting[d]] += 1

@@ -24,7 +24,6 @@ from cede.gym.live import OVER, LiveTeam, actions_of, check_env, encoder_of, liv
 from cede.learners.learner import Learner
 from cede.learners.protocol import SwitchingLearner, checked_learner, drop_episode, settings_of
 from cede.problem.costs import checked_range
-from cede.problem.takeover import next_agent_towards
 from cede.problem.task import Task
 from cede.steps.cost import Account
 from cede.steps.loop import play
@@ -216,14 +215,15 @@ class LiveWorld:
         """Return the agent that gets control next: the learner's choice, or the agent that `override` returns.
 
         If that agent cannot get control at once, the result is the next step of the hand-over to it: a hand-over may take several
-        steps, and cannot be cancelled.
+        steps, and cannot be cancelled. While a lock forbids it, the previous agent stays. Random answers are drawn.
         """
         task, timed = self.task, () if self.task.horizon is None else (t,)
         agent = task.agent_index("run", "what choose answered", self.learner.choose(*timed, state, prev_agent))
         if self.override is None:
-            return agent
+            return task.roles.orders.drawn(prev_agent, agent, self.rng)
         named = task.agent_index("run", "the agent that override gave", self.override(t, state, prev_agent, agent))
-        return named if task.can_hand_over[prev_agent, named] else next_agent_towards(task.can_hand_over, named)[prev_agent]
+        ways = task.ways_to(named)
+        return task.roles.orders.drawn(prev_agent, int(ways[min(state, len(ways) - 1), prev_agent]), self.rng)
 
     def act(self, t: int, state: int, prev_agent: int, agent: int) -> tuple[Step, bool]:
         """Let the agent act; return the step, and whether the episode is over. Costs that the task does not state are -reward."""

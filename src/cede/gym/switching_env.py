@@ -13,7 +13,6 @@ from cede._base.extras import AGENT_COLOURS, need, pyplot
 from cede._base.extras import label as label_of
 from cede.gym.live import LiveTeam, live_team
 from cede.problem.model import TwoLayerMDP
-from cede.problem.takeover import next_agent_towards
 from cede.problem.task import Task
 from cede.steps.cost import cost_parts
 from cede.steps.step import Step
@@ -67,7 +66,8 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see 
 
     Reward: minus the cost of the step. `info`: the acting member ("agent"), its action ("action"), and the costs: of the
     environment, of control, of the hand-over, of arriving, and after a terminal state of the remaining steps. The episode
-    terminates after `horizon` steps, or in a terminal state. It is truncated when the environment truncates it.
+    terminates after `horizon` steps, or in a terminal state. It is truncated when the environment truncates it. While a lock
+    forbids a hand-over, its action has no effect; `action_masks` shows that beforehand.
 
     render_mode: None or "rgb_array".
     """
@@ -110,8 +110,8 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see 
             times = {"time": gymnasium.spaces.Discrete(task.horizon)} if self.time else {}
             self.observation_space = gymnasium.spaces.Dict({**parts, **times})
         self.action_space = gymnasium.spaces.Discrete(len(task.members))
-        # (members, D): the next agent in control, by the chosen member and the previous agent
-        self._next = np.array([next_agent_towards(task.can_hand_over, member) for member in range(len(task.members))])
+        # (members, S or 1, D): the next agent in control, by the chosen member, the state and the previous agent
+        self._next = np.array([task.ways_to(member) for member in range(len(task.members))])
         self.t, self.state, self.agent, self.is_over = 0, 0, int(task.start_agent), True  # no step before the first reset
         self.path: list[tuple[int, int]] = []  # for each step the state and the member who acted in it, for pictures
 
@@ -128,7 +128,7 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see 
         if self.is_over:
             check.fail("SwitchingEnv.step", "the episode", "over", "begun: call reset first")
         member = check.index("SwitchingEnv.step", "action", np.asarray(action)[()], len(task.members))
-        agent = int(self._next[member, prev])
+        agent = self.task.roles.orders.drawn(prev, self._order(member), self.np_random)
         step = self.source.step(self.t, s, prev, agent, self.np_random)
         parts, truncated = cost_parts(task, step), self.source.truncated
         costs = {name: float(part) for name, part in parts._asdict().items()}
@@ -138,6 +138,17 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see 
         self.is_over = terminated or truncated
         info = {"agent": task.members[task.acting[agent]], "action": step.action, **costs}
         return self._observation(), 0.0 - float(parts.total), terminated, truncated and not terminated, info
+
+    def _order(self, member: int) -> int:
+        """Return the next agent on the way to a member from here."""
+        return int(self._next[member, min(self.state, self._next.shape[1] - 1), self.agent])
+
+    def action_masks(self) -> Any:
+        """Return for each member whether choosing it has an effect now, (members,), in the form of sb3-contrib: control can be
+        handed to it, or a hand-over to it begins or goes on. The member that has control is never masked.
+        """
+        aim, possible = self.task.layout.aim, self.task.may_choose(self.state, self.agent)
+        return np.isin(np.arange(len(self.task.members)), [aim[self.agent], *aim[possible]])
 
     def _observation(self) -> Any:
         """Return [state, agent], or [t, state, agent] with time=True; after the last step t is still the last one."""

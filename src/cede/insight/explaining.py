@@ -90,6 +90,7 @@ def explain(learner: Learner, t: int | None = None, state: int | str = NOT_GIVEN
     if learner.settings.flat:
         check.fail(owner, "learner", learner.settings.name, "one that tells agents and environment apart")
     task = learner.task
+    task.refuse_orders(owner, "the learner's task")
     if task.horizon is None and t is not None:
         check.fail(owner, "t", check.show(t), "left out: the task has no horizon")
     now = 0 if task.horizon is None else check.index(owner, "t", t, task.horizon)
@@ -104,7 +105,7 @@ def explain(learner: Learner, t: int | None = None, state: int | str = NOT_GIVEN
     plain_sets, costs = frequencies(learner), learner.costs
     sets = learner.beliefs if bounded else plain_sets
     plain_task = costs.middle(owner, task)
-    candidates = np.flatnonzero(task.can_hand_over[prev]).tolist()
+    candidates = np.flatnonzero(task.may_choose(state, prev)).tolist()
     here = (plan, now, state, prev, candidates)
     parts = {
         part: costs_ahead(plain_task.only_costs(**{name: getattr(plain_task, name) for name in names}), plain_sets, *here)

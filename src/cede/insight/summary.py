@@ -159,6 +159,7 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None,
     """
     check.instance("summarise", "learner", learner, Learner)
     task = learner.task
+    task.refuse_orders("summarise", "the learner's task")
     names = list(task.state_names or (f"state {s}" for s in range(task.n_states)))
     labels, starts = grouped(names, by), starts_of("summarise", learner, start)
     policy = learner.plan.policy.reshape(-1, task.n_states, task.n_agents)

@@ -63,7 +63,7 @@ def stakes(learner: "Learner", policy: Policy, met: Floats) -> tuple[Floats, Flo
             slots = slot + before if vary == BY_PREV_AGENT else np.full(len(agents), slot)
             more = np.where(chosen == d, 0.0, np.maximum(control[:, [d]] + switch[:, :, d] - paid, 0.0))  # (S, D)
             change = met[t] * np.maximum(moved[slots].T * span[:, [d]] - more, 0.0)
-            np.add.at(of_agents, slots, np.where(task.can_hand_over[:, d], change, 0.0).T)
+            np.add.at(of_agents, slots, np.where(task.can_choose[:, :, d], change, 0.0).T)
             acts = np.einsum("sp,psa->sa", np.where(chosen == d, met[t], 0.0), tables.actions[slots])
             of_environment[block] += acts * moved_environment[block] * np.ptp(after[:, d])
     return of_agents, of_environment

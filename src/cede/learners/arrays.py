@@ -38,7 +38,6 @@ from cede.planning.flatten import certain_policies
 from cede.planning.model import ModelArrays
 from cede.problem.arrays import problem_of, worth_of
 from cede.problem.structure import Outcomes
-from cede.problem.takeover import next_agent_towards
 from cede.problem.task import Task
 from cede.rows.cost_sums import CostLayer
 from cede.rows.fading import forgetting_arrays
@@ -90,7 +89,7 @@ def new_arrays(task: Task, settings: Settings, working: Working) -> LearnerArray
         environment=environment,
         costs=costs,
         model=model,
-        trials=trials_of(task) if settings.trials is not None else np.empty((0, 0), dtype=np.int64),
+        trials=trials_of(task) if settings.trials is not None else np.empty((0, 0, 0), dtype=np.int64),
         flat=int(settings.flat),
         prior=float(settings.prior),
         sticks=sticks_for(settings.prior),
@@ -126,9 +125,10 @@ def endless_of(task: Task, settings: Settings) -> Endless:
 
 
 def trials_of(task: Task) -> Ints:
-    """Return the next agent on the way to each member, by previous agent, (members, D); only members that control can reach."""
-    able = [member for member in range(len(task.members)) if task.can_reach(member)]
-    return np.array([next_agent_towards(task.can_hand_over, member) for member in able], dtype=np.int64)
+    """Return the next agent on the way to each member, by state (or 1) and previous agent, (members, S or 1, D); only members that
+    control can reach.
+    """
+    return np.stack([task.ways_to(member) for member in range(len(task.members)) if task.can_reach(member)])
 
 
 def first_env_cost(task: Task, settings: Settings, costs: CostLayer) -> Floats:

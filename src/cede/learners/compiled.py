@@ -8,7 +8,7 @@ from math import sqrt
 import numpy as np
 from numba import types
 
-from cede._kernels.bundle import Bundle, Float1, Float2, Float3, Int2
+from cede._kernels.bundle import Bundle, Float1, Float2, Float3, Int2, Int3
 from cede._kernels.compiling import kernel, unit
 from cede._kernels.limits import Limits, set_prices, step_costs, update_prices
 from cede._kernels.problem import block_at
@@ -66,7 +66,7 @@ class LearnerArrays(Bundle):
     environment: LayerArrays
     costs: CostLayer
     model: ModelArrays  # the beliefs of both layers, and the costs
-    trials: Int2  # (members, D) next agent on the way to each member, by previous agent; empty: no trial episodes
+    trials: Int3  # (members, S or 1, D) next agent on the way to each member, by previous agent; empty: no trial episodes
     driving: int  # the member whose trial episode the planned episode is; -1: none
     flat: int  # 1: the environment's layer holds p(s' | s, d), as for UCRL2
     prior: float  # pseudo-counts of a row for sampled tables; 0: tables are not sampled
@@ -146,7 +146,7 @@ def begin_trial(learner, policy):
         for t in range(policy.shape[0]):
             for s in range(policy.shape[1]):
                 for prev in range(policy.shape[2]):
-                    policy[t, s, prev] = learner.trials[learner.driving, prev]
+                    policy[t, s, prev] = learner.trials[learner.driving, min(s, learner.trials.shape[1] - 1), prev]
 
 
 @kernel

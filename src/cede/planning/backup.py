@@ -2,20 +2,22 @@
 
 `backup` takes v_{t+1} to v_t by
 
-    v_t(s, d) = min_d' [ c_c(s, d') + c_x(s, d, d') + min_{p_d'} sum_a p_d'(a|s) ( c_e(s, a) + min_p sum_s' p(s'|s, a) w(s', d') ) ]
+    v_t(s, d) = min_u sum_d' kappa(d' | d, u) [ c_c(s, d') + c_x(s, d, d')
+                                                + min_{p_d'} sum_a p_d'(a|s) ( c_e(s, a) + min_p sum_s' p(s'|s, a) w(s', d') ) ]
 
 with w(s', d') = c_arrive(s') + discount v_{t+1}(s', d'), from the inside out: the environment's minimum for each row (s, a) and
-agent, the agent's minimum, then the switch. In a terminal state no agent is in control, and v_t is the cost of the remaining steps;
-without a horizon such a state is absorbing and costs 0: v_t = discount v_{t+1}. A finite horizon is a loop over it (`backward`), a
-discount or an average a fixed point of it (fixed_point.py). Width 0 makes the inner minima means; a given policy takes the place of
-the outer minimum.
+agent, the agent's minimum, then the switch. Mostly an order u is obeyed at once, d' = u (`switch`); only with random answer times
+who gets control next is drawn from the kernel kappa (`switch_by_orders`). In a terminal state no agent is in control, and v_t is
+the cost of the remaining steps; without a horizon such a state is absorbing and costs 0: v_t = discount v_{t+1}. A finite horizon
+is a loop over it (`backward`), a discount or an average a fixed point of it (fixed_point.py). Width 0 makes the inner minima
+means; a given policy takes the place of the outer minimum.
 """
 
 import numpy as np
 from numba import types
 
 from cede._kernels.compiling import fetch_add, inlined, kernel, unit
-from cede._kernels.problem import BY_PREV_AGENT, BY_TIME, block_at, ends_in
+from cede._kernels.problem import BY_PREV_AGENT, BY_TIME, NO_ORDER, OBEYED, ProblemArrays, block_at, ends_in
 from cede._kernels.random_streams import tie_break
 from cede._kernels.scratch import PassScratch, ThreadScratch
 from cede.planning.minima import agent_minimum, environment_minima, known_mean, look_ahead, smallest
@@ -45,9 +47,9 @@ def slots_at(vary, t, n_agents):
 
 
 @inlined
-def in_use(policy, s, d):
-    """Return whether the policy of this time step, (S, D), hands control to d in state s, from any previous agent."""
-    found = False
+def in_use(problem, policy, s, d):
+    """Return whether the policy of this time step, (S, D), can hand control to d in state s, from any previous agent."""
+    found = problem.order.size > 0  # with random outcomes, it may
     for prev in range(policy.shape[1]):
         found = found or policy[s, prev] == d
     return found
@@ -70,7 +72,7 @@ def agents_minima(model, mode, t, s, scratch, thread):
     n_agents, n_actions, here = same.size, row.shape[1], block_at(problem, t) + s
     filled = -1  # the agent for whose column y was made
     for d in range(n_agents):
-        if mode == FOLLOW and not in_use(policy, s, d):
+        if mode == FOLLOW and not in_use(problem, policy, s, d):
             continue
         first, last = slots_at(problem.vary[d], t, n_agents)
         thread.work[3] += last - first
@@ -143,6 +145,46 @@ def switch(problem, mode, t, s, seed, scratch, thread):
     return changed
 
 
+@unit(types.none, ProblemArrays, INT, INT, INT, INT, types.float64[:, ::1], types.float64[::1])
+def put_costs_of_orders(problem, t, s, prev, only, m, q):
+    """Write to q what each order costs in state s after prev, with all that follows: infinity for what is no order. m: as written
+    by `agents_minima`. only: -1, or the one order that is wanted.
+    """
+    control_cost = problem.control_cost[min(s, problem.control_cost.shape[0] - 1)]
+    switch_cost = problem.switch_cost[min(s, problem.switch_cost.shape[0] - 1)]
+    for u in range(q.size):
+        row = problem.order[prev, u]
+        q[u] = np.inf if row == NO_ORDER else 0.0
+        if row == NO_ORDER or (only >= 0 and u != only):
+            continue
+        for i in range(
+            np.int64(0) if row == OBEYED else problem.first_outcome[row], 1 if row == OBEYED else problem.first_outcome[row + 1]
+        ):
+            d, chance = (u, 1.0) if row == OBEYED else (problem.outcome[i], problem.chance[i])
+            cost = (control_cost[d] + switch_cost[prev, d]) + m[0, d]
+            if problem.price.size > 0:
+                cost += problem.price[d] * problem.worth[t]
+            q[u] += chance * cost
+
+
+@inlined
+def switch_by_orders(problem, mode, t, s, seed, thread):
+    """Do what `switch` does where some orders have random outcomes."""
+    m, q, policy, value, changed = thread.m, thread.q, thread.policy, thread.value, False
+    for prev in range(q.size):
+        u = np.int64(policy[s, prev]) if mode == FOLLOW else np.int64(-1)
+        put_costs_of_orders(problem, t, s, prev, u, m, q)
+        if mode != FOLLOW:
+            u = best_agent(q, seed, t * value.shape[0] + s)
+            policy[s, prev] = u
+        found = q[u]
+        if mode == RAISE:
+            found = max(found, thread.floor[s, prev])
+        changed = changed or found != value[s, prev]
+        value[s, prev] = found
+    return changed
+
+
 @inlined
 def stay_at_end(problem, mode, t, s, thread):
     """Write the value of a terminal state, and a possible policy. Return whether a value changed."""
@@ -152,7 +194,7 @@ def stay_at_end(problem, mode, t, s, thread):
         found = problem.env_cost[s, 0] * problem.left[t] if ends else problem.discount * thread.after[s, prev]
         if mode != FOLLOW:
             d = prev
-            while not switch_cost[prev, d] < np.inf:
+            while not switch_cost[prev, d] < np.inf or (problem.order.size > 0 and problem.order[prev, d] == NO_ORDER):
                 d = (d + 1) % policy.shape[1]
             policy[s, prev] = d
         changed = changed or found != value[s, prev]
@@ -175,7 +217,7 @@ def mark_needed(model, mode, t, policy, before, stamp, first, last, scratch):
             continue
         scratch.busy[t] = 1
         for d in range(n_agents):
-            if mode == FOLLOW and not in_use(policy, s, d):
+            if mode == FOLLOW and not in_use(model.problem, policy, s, d):
                 continue
             begin, end = slots_at(vary[d], t, n_agents)
             for c in range(begin, end):
@@ -198,7 +240,11 @@ def back_up_states(model, mode, t, seed, first, last, scratch, thread):
                 changed[t] = 1
         elif must_do(mode, changed[t + 1], policy, before, s):
             agents_minima(model, mode, t, s, scratch, thread)
-            if switch(model.problem, mode, t, s, seed, scratch, thread):
+            if model.problem.order.size > 0:
+                moved = switch_by_orders(model.problem, mode, t, s, seed, thread)
+            else:
+                moved = switch(model.problem, mode, t, s, seed, scratch, thread)
+            if moved:
                 changed[t] = 1
 
 

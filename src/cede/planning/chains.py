@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from cede._base.arrays import Floats, Policy
+from cede._base.arrays import Floats, Ints, Policy
 from cede.beliefs.belief import Belief
 from cede.problem.layout import BY_PREV_AGENT
 from cede.problem.task import Task
@@ -71,25 +71,39 @@ def chain_of(task: Task, agents: Belief, environment: Belief, policy: Policy) ->
     """Return the chain of a policy, (1, S, D), if the centres of beliefs are true. Terminal states are absorbing and cost 0."""
     n_agents, n_states, n_actions = task.n_agents, task.n_states, task.n_actions
     n = n_states * n_agents
-    states, prevs = np.divmod(np.arange(n), n_agents)
-    who = policy[0].reshape(-1).astype(np.int64)
+    source, who, chance = outcomes_of(task, policy)
+    states, prevs = np.divmod(source, n_agents)
     slot = task.layout.slot[who] + np.where(task.layout.vary[who] == BY_PREV_AGENT, prevs, 0)
     acts = distributions(agents)[agents.row[slot, states]].toarray()  # (n, A)
     rows = distributions(environment)
     places = environment.row[:n_states][states]  # (n, A) rows of the environment
-    weights = sp.csr_array((acts.reshape(-1), places.reshape(-1), np.arange(n + 1) * n_actions), shape=(n, rows.shape[0]))
+    ends_of_rows = np.arange(len(source) + 1) * n_actions
+    weights = sp.csr_array((acts.reshape(-1), places.reshape(-1), ends_of_rows), shape=(len(source), rows.shape[0]))
     to_state = sp.coo_array(weights @ rows)
     columns = to_state.coords[1] * n_agents + who[to_state.coords[0]]
     control, switching = task.control_costs(states, prevs, who)
     cost = (acts * task.env_cost[states]).sum(axis=1) + control + switching
     if task.enter_cost is not None:
         cost = cost + np.asarray(sp.csr_array(to_state) @ task.enter_cost)
-    goes_on = ~task.is_terminal[states]
-    possible = goes_on[to_state.coords[0]] & (to_state.data > 0)
+    goes_on = ~np.repeat(task.is_terminal, n_agents)
+    probability, begins = to_state.data, source[to_state.coords[0]]
+    if task.has_orders:
+        probability, cost = probability * chance[to_state.coords[0]], np.bincount(source, chance * cost, n)
+    possible = goes_on[begins] & (probability > 0)
     ends = np.flatnonzero(~goes_on)
-    data = np.concatenate([to_state.data[possible], np.ones(len(ends))])
-    coords = (np.concatenate([to_state.coords[0][possible], ends]), np.concatenate([columns[possible], ends]))
+    data = np.concatenate([probability[possible], np.ones(len(ends))])
+    coords = (np.concatenate([begins[possible], ends]), np.concatenate([columns[possible], ends]))
     return Chain(sp.csr_array((data, coords), shape=(n, n)), np.where(goes_on, cost, 0.0))
+
+
+def outcomes_of(task: Task, policy: Policy) -> tuple[Ints, Ints, Floats]:
+    """Return who gets control next under a policy, (1, S, D): places, next agents and their probabilities, (n,) each, by place."""
+    orders, who = task.roles.orders, policy[0].reshape(-1).astype(np.int64)
+    if not task.has_orders:
+        return np.arange(len(who)), who, np.ones(len(who))
+    drawn = [(place, *outcome) for place, u in enumerate(who) for outcome in orders.outcomes(place % task.n_agents, int(u)).items()]
+    source, agent, chance = zip(*drawn, strict=True)
+    return np.array(source), np.array(agent), np.array(chance)
 
 
 def recurrent_classes(matrix: sp.csr_array) -> list[list[int]]:

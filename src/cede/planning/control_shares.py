@@ -25,7 +25,7 @@ import numpy as np
 from cede._base import check
 from cede._base.arrays import Floats, Policy
 from cede.beliefs.truth import true_beliefs
-from cede.planning.chains import chain_of, chain_value
+from cede.planning.chains import chain_of, chain_value, outcomes_of
 from cede.planning.passes import best_plan, start_cost, true_value, value_under
 from cede.problem.model import TwoLayerMDP
 from cede.problem.task import Task
@@ -220,7 +220,8 @@ def shares_of(mdp: TwoLayerMDP, policy: Policy) -> Floats:
     task, members = mdp.task, range(len(mdp.task.members))
     if task.horizon is None and task.discount is None:
         chain = chain_of(task, *true_beliefs(mdp), policy)
-        acts = np.array([task.acting[policy[0].reshape(-1)] == member for member in members], dtype=np.float64).T
+        source, who, chance = outcomes_of(task, policy)
+        acts = np.array([np.bincount(source, chance * (task.acting[who] == member)) for member in members]).T
         levels = chain_value(chain.matrix, acts, 1.0).level.reshape(task.n_states, task.n_agents, -1)[:, task.start_agent]
         shares: Floats = weighted(mdp.environment.start, levels)
     else:

@@ -339,7 +339,7 @@ def settle_gains(model, policy, value, accuracy, endless, scratch, thread):
 def new_endless(task: Task, solved: int = SOLVED) -> Endless:
     """Make the scratch arrays of a fixed point, empty with a horizon. solved: the most places of a chain that is solved."""
     sides = (task.n_states, task.n_agents) if task.horizon is None else (0, 0)
-    places = sides[0] * sides[1] if sides[0] * sides[1] <= solved else 0
+    places = sides[0] * sides[1] if sides[0] * sides[1] <= solved and not task.has_orders else 0
     reached = np.ones(sides, dtype=np.bool_)
     if task.horizon is None and task.discount is None:
         reached[:] = [task.can_reach(d) for d in range(task.n_agents)]

@@ -142,9 +142,10 @@ def check_connected(owner: str, mdp: TwoLayerMDP) -> None:
     task, n_agents = mdp.task, mdp.task.n_agents
     n = task.n_states * n_agents
     states, prevs = np.divmod(np.arange(n), n_agents)
+    can_choose = np.broadcast_to(task.can_choose, (task.n_states, n_agents, n_agents))
     steps: list[sp.csr_array] = []  # by agent: where its steps can lead
     for d in range(n_agents):
-        allowed = task.can_hand_over[prevs, d]
+        allowed = can_choose[states, prevs, d]
         policy = np.full((1, task.n_states, n_agents), d, dtype=np.int16)
         chain = chain_of(task, *true_beliefs(mdp), policy)
         steps.append(sp.csr_array(sp.diags_array(allowed.astype(np.float64)) @ chain.matrix))
@@ -161,7 +162,7 @@ def check_connected(owner: str, mdp: TwoLayerMDP) -> None:
         stays = np.zeros(n, dtype=bool)
         for d in range(n_agents):
             inside = np.asarray(steps[d] @ (~can_stay).astype(np.float64)) == 0.0
-            stays |= inside & task.can_hand_over[prevs, d]
+            stays |= inside & can_choose[states, prevs, d]
         if (can_stay & stays == can_stay).all():
             break
         can_stay &= stays

@@ -24,6 +24,10 @@ def problem_of(task: Task, env_cost: Floats | None = None, prices: Floats | None
         period=np.empty(0, dtype=np.int64) if task.periods is None else task.periods,
         price=np.empty(0) if prices is None else np.require(prices, np.float64, ["C"]),
         worth=np.empty(0) if prices is None else worth_of(task),
+        order=task.roles.orders.row,
+        first_outcome=task.roles.orders.first,
+        outcome=task.roles.orders.agent,
+        chance=task.roles.orders.chance,
         discount=task.layout.factor,
     )
 

@@ -207,8 +207,7 @@ def by_hand_over(owner: str, argument: str, value: Mapping[Any, Any], names: Seq
 def checked_switch_cost(owner: str, value: Any, names: Sequence[str], n_states: int | None = None) -> Floats:
     """Check switching costs: one number, (D, D), (S, D, D), or by hand-over as in {("robot", "operator"): 0.3}; return an array.
 
-    Infinity stands for an impossible hand-over: in all states or in none, and from each agent at least one must be possible. names:
-    of the agents. n_states: None if it is not known yet.
+    Infinity stands for an impossible hand-over. names: of the agents. n_states: None if it is not known yet.
     """
     n_agents = len(names)
     if isinstance(value, Mapping):
@@ -216,11 +215,63 @@ def checked_switch_cost(owner: str, value: Any, names: Sequence[str], n_states: 
     if check.ndim(value) == 0:
         each = check.number(owner, "switch_cost", value)
         value = each * (1.0 - np.eye(n_agents))
-    result = by_members(owner, "switch_cost", value, n_agents, n_states, "D", "a hand-over is possible everywhere or nowhere")
-    stuck = np.flatnonzero(np.isinf(result if result.ndim == 2 else result[0]).all(axis=1))
-    if len(stuck):
-        check.fail(owner, f"switch_cost[{stuck[0]}]", "infinite for all agents", "finite for at least one: an agent is in control")
-    return result
+    return by_members(owner, "switch_cost", value, n_agents, n_states, "D")
+
+
+def checked_can_switch(owner: str, value: Any, states: Sequence[Any], agents: Sequence[str]) -> NDArray[np.bool_]:
+    """Check can_switch, booleans (D, D) or (S, D, D), or a function of state, prev_agent and agent; return the booleans.
+
+    states: the names, or else the numbers, of the states.
+    """
+    n = len(agents)
+    if callable(value):
+        answers = [value(state, prev, agent) for state in states for prev in agents for agent in agents]
+        for i, answer in enumerate(answers):
+            if not isinstance(answer, bool | np.bool_):
+                place = f"can_switch({states[i // n**2]!r}, {agents[i // n % n]!r}, {agents[i % n]!r})"
+                check.fail(owner, place, check.show(answer), "True or False")
+        return np.array(answers, dtype=np.bool_).reshape(len(states), n, n)
+    allowed = np.asarray(check.unmasked(owner, "can_switch", value))
+    if allowed.dtype != np.bool_:
+        expected = "booleans (D, D) or (S, D, D), or a function (state, prev_agent, agent)"
+        check.fail(owner, "can_switch", check.show(value), expected)
+    if allowed.shape not in ((n, n), (len(states), n, n)):
+        expected = f"(D, D) or (S, D, D) = {(len(states), n, n)}"
+        check.fail(owner, "the shape of can_switch", allowed.shape, expected)
+    return allowed
+
+
+def with_locks(switch_cost: Floats, allowed: NDArray[np.bool_]) -> Floats:
+    """Return switch_cost, infinite where a hand-over is not allowed."""
+    return read_only(np.where(allowed, switch_cost, np.inf))
+
+
+def without_dead_ends(
+    owner: str, switch_cost: Floats, agents: Sequence[str], states: Sequence[str] | None, terminal: Sequence[int]
+) -> Floats:
+    """Check that after each agent somebody may act in each state; return switch_cost. Where an episode ends nobody acts: there
+    everybody may stay.
+    """
+    stuck: NDArray[np.bool_] = np.isinf(switch_cost).min(axis=-1)
+    if not stuck.any():
+        return switch_cost
+    if stuck.ndim == 1:
+        place = f"switch_cost[{int(stuck.argmax())}]"
+        check.fail(owner, place, "infinite for all agents", "finite for at least one: an agent is in control")
+    ends = np.isin(np.arange(len(stuck)), terminal)
+    if stuck[~ends].any():
+        s, prev = np.argwhere(stuck & ~ends[:, None])[0].tolist()
+        place = f"switch_cost in state {named_or_numbers(states, len(stuck))[s]!r} after {agents[prev]!r}"
+        check.fail(owner, place, "infinite for all agents", "finite for at least one: an agent is in control (can_switch)")
+    result = switch_cost.copy()
+    where, prev = np.nonzero(stuck)
+    result[where, prev, prev] = 0.0
+    return read_only(result)
+
+
+def named_or_numbers(names: Sequence[str] | None, n: int) -> Sequence[Any]:
+    """Return names, or the numbers 0 to n - 1 if there are none."""
+    return tuple(range(n)) if names is None else names
 
 
 def checked_grab_cost(
@@ -242,29 +293,21 @@ def checked_grab_cost(
     if check.ndim(value) == 0:
         each, own = check.number(owner, "grab_cost", value), np.eye(len(names), dtype=np.bool_)
         value = np.where(own, prices, each)  # a member that has control, or is getting it, takes it from no other
-    why = "what a hand-over costs is known everywhere or nowhere"
-    result = by_members(owner, "grab_cost", value, len(names), n_states, "M", why)
+    result = by_members(owner, "grab_cost", value, len(names), n_states, "M")
     check_sizes_of_costs(owner, {"grab_cost": result})
     return result
 
 
-def by_members(owner: str, argument: str, value: Any, n: int, n_states: int | None, letter: str, why: str) -> Floats:
-    """Check an array of costs of hand-overs, (n, n) or (S, n, n), finite or infinite, and return it read-only.
-
-    letter: stands for n in errors. why: the reason, for errors, that a cost must be infinite in all states or in none.
+def by_members(owner: str, argument: str, value: Any, n: int, n_states: int | None, letter: str) -> Floats:
+    """Check an array of costs of hand-overs, (n, n) or (S, n, n), finite or infinite, and return it read-only. letter: stands for n
+    in errors.
     """
     pair = f"{letter}, {letter}"
     costs = check.copied(owner, argument, value, f"({pair}) or (S, {pair})")
     barred = costs == np.inf
     shape, letters = ((n, n), f"({pair})") if costs.ndim != 3 else ((n_states, n, n), f"(S, {pair})")
     finite = check.array(owner, argument, np.where(barred, 0.0, costs), shape, letters)
-    if not barred.any():
-        return finite
-    if costs.ndim == 3 and (barred != barred[0]).any():
-        where = np.argwhere(barred != barred[0])[0]
-        expected = f"{'infinite' if barred[(0, *where[1:])] else 'finite'}, as in state 0: {why}"
-        check.fail(owner, check.place_of(argument, where), costs[tuple(where)], expected)
-    return read_only(costs)
+    return read_only(costs) if barred.any() else finite
 
 
 def checked_periods(owner: str, value: Any, horizon: int | None) -> Ints | None:

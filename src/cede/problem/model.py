@@ -20,12 +20,19 @@ from cede._base import check
 from cede._base.arrays import Floats, canonical, read_only
 from cede._base.remade import Remade
 from cede._base.reprs import listed, plural, short_repr
-from cede.problem.costs import checked_enter_cost, checked_grab_cost, checked_periods, checked_switch_cost, checked_terminal
+from cede.problem.costs import (
+    checked_enter_cost,
+    checked_grab_cost,
+    checked_periods,
+    checked_switch_cost,
+    checked_terminal,
+    without_dead_ends,
+)
 from cede.problem.layout import KIND, VariesWith
 from cede.problem.names import checked_names
 from cede.problem.policies import LETTERS, checked_policy
 from cede.problem.structure import Outcomes, Structure, checked_structure
-from cede.problem.takeover import MOST_DELAY
+from cede.problem.takeover import check_own_policy, checked_delay
 from cede.problem.task import Task
 
 
@@ -202,15 +209,15 @@ class Agent(Remade):
     step; with varies_with="prev_agent" it is (D, S, A), one table for each agent that may have been in control before (the
     paper's remark on policies that change with the hand-over). control_cost: the cost of each step in control, one number or (S,).
 
-    takeover_delay: how many steps the agent needs to take over. During these steps the previous agent still acts; or, with
-    on_takeover, (S, A), the agent itself acts by that policy.
+    takeover_delay: how many steps the agent needs to take over, or the probabilities of 0, 1, 2, ... steps (see `Task`). During
+    these steps the previous agent still acts; or, with on_takeover, (S, A), the agent itself acts by that policy.
     """
 
     name: str
     policy: Any  # (S, A), (L, S, A) or (D, S, A) float64
     control_cost: Any = 0.0  # a float, or (S,) float64
     varies_with: VariesWith = None
-    takeover_delay: int = 0
+    takeover_delay: Any = 0  # an int, or a tuple of floats
     on_takeover: Any = None  # (S, A) float64
 
     def __post_init__(self) -> None:
@@ -223,18 +230,24 @@ class Agent(Remade):
             cost = check.array(owner, "control_cost", cost, (policy.shape[-2],), "(S,)")
         else:
             cost = check.number(owner, "control_cost", cost)
-        delay = check.integer(owner, "takeover_delay", self.takeover_delay, 0, MOST_DELAY)
+        delay = checked_delay(owner, "takeover_delay", self.takeover_delay)
         self._set(policy=policy, control_cost=cost, takeover_delay=delay)
         if self.on_takeover is not None:
-            if not self.takeover_delay:
-                check.fail(owner, "takeover_delay", 0, "at least 1 where on_takeover is given")
+            check_own_policy(owner, "takeover_delay", delay)
             self._set(on_takeover=check.probabilities(owner, "on_takeover", self.on_takeover, policy.shape[-2:], "(S, A)"))
 
     def __repr__(self) -> str:
         def parts() -> tuple[str | None, ...]:
             cost = "by state" if check.ndim(self.control_cost) else f"{self.control_cost:g}"
             varies = None if self.varies_with is None else f"varies with {self.varies_with}"
-            delay = f"takes over in {plural(self.takeover_delay, 'step')}" if self.takeover_delay else None
+            steps = self.takeover_delay
+            delay = (
+                None
+                if not steps
+                else "takes over in a random time"
+                if isinstance(steps, tuple)
+                else f"takes over in {plural(steps, 'step')}"
+            )
             sizes = f"{plural(self.policy.shape[-2], 'state')}, {plural(self.policy.shape[-1], 'action')}"
             return repr(listed([self.name])), sizes, f"control cost {cost}", varies, delay
 
@@ -249,11 +262,14 @@ class Team(Remade):
     array indexed [prev_agent, agent], with infinity where a hand-over is not possible; or (S, D, D) if it depends on the state; or
     by name as in {("robot", "operator"): 0.3}, where others cost nothing. grab_cost: the cost of a hand-over that the task does not
     allow but that happens, for example without its takeover_delay; in the same forms, by default switch_cost (see `Task`).
+    can_switch: which hand-overs are allowed, booleans (D, D) or (S, D, D), or a function of state, prev_agent and agent (see
+    `Task`).
     """
 
     agents: Sequence[Agent]
     switch_cost: Any = 0.0  # kept as (D, D) or (S, D, D) float64
     grab_cost: Any = None  # kept as (D, D) or (S, D, D) float64, or None
+    can_switch: Any = None  # booleans (D, D) or (S, D, D), or a function
 
     def __post_init__(self) -> None:
         agents = tuple(self.agents) if isinstance(self.agents, Sequence) and not isinstance(self.agents, str | bytes) else ()
@@ -265,8 +281,10 @@ class Team(Remade):
         names = tuple(agent.name for agent in agents)
         checked_names("Team", names)
         switch_cost = checked_switch_cost("Team", self.switch_cost, names)
-        barred = bool(np.isinf(switch_cost).any()) or any(agent.takeover_delay for agent in agents)
+        barred = bool(np.isinf(switch_cost).any()) or self.can_switch is not None or any(agent.takeover_delay for agent in agents)
         grab_cost = checked_grab_cost("Team", self.grab_cost, names, switch_cost, None, barred)
+        if switch_cost.ndim == 2:
+            without_dead_ends("Team", switch_cost, names, None, ())
         self._set(agents=agents, switch_cost=switch_cost, grab_cost=grab_cost)
 
     @property
@@ -335,6 +353,7 @@ class TwoLayerMDP(Remade):
             periods=environment.periods,
             switch_cost=self.team.switch_cost,
             grab_cost=self.team.grab_cost,
+            can_switch=self.team.can_switch,
             start_agent=self.start_agent,
             varies_with=[a.varies_with for a in agents],
             state_names=environment.state_names,

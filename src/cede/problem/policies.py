@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from cede._base import check
 from cede._base.arrays import Floats, Policy, for_kernels
@@ -44,6 +44,30 @@ def names_one_agent(given: Any) -> bool:
     return check.ndim(given) == 0 and not hasattr(given, "policy") and not hasattr(given, "policies")
 
 
+def policy_of_rule(task: "Task", rule: Any) -> NDArray[np.int16]:
+    """Return the policy of a rule; see `Task.rule`."""
+    owner, call = "Task.rule", check.function("Task.rule", "rule", rule)
+    ways = np.stack([np.broadcast_to(task.ways_to(m), (task.n_states, task.n_agents)) for m in range(len(task.members))])
+    states = task.state_names or range(task.n_states)
+    result = np.empty((task.plan_steps, task.n_states, task.n_agents), dtype=np.int16)
+    for t, (s, state) in ((t, each) for t in range(task.plan_steps) for each in enumerate(states)):
+        for member, name in enumerate(task.members):
+            wanted = member  # where an episode ends nobody acts
+            if not task.is_terminal[s]:
+                answer = call(state, name) if task.horizon is None else call(t, state, name)
+                wanted = one_member(owner, f"the member that the rule gives in state {state!r} after {name!r}", answer, task)
+            here = task.layout.aim == member
+            result[t, s, here] = ways[wanted, s, here]
+    return result.reshape(task.policy_shape)
+
+
+def one_member(owner: str, place: str, answer: Any, task: "Task") -> int:
+    """Return the index of a member of the team, given its index or name."""
+    if isinstance(answer, str):
+        return name_index(owner, place, answer, task.members)
+    return check.index(owner, place, answer, len(task.members))
+
+
 def checked_switching_policy(owner: str, task: "Task", policy: Any, argument: str = "policy") -> Policy:
     """Check a switching policy, (L, S, D), or (S, D) without a horizon, or a Plan; return it as (L, S, D) int16, L = 1 without a
     horizon.
@@ -65,12 +89,15 @@ def checked_switching_policy(owner: str, task: "Task", policy: Any, argument: st
     if len(bad):
         place = check.place_of(argument, bad[0])
         check.fail(owner, place, agents[tuple(bad[0])], f"an agent from 0 to {task.n_agents - 1}")
-    if not task.can_hand_over.all():
-        barred = ~task.can_hand_over[np.arange(task.n_agents), agents]
+    possible = task.can_choose
+    if not possible.all():
+        states = np.arange(task.n_states)[:, None] if len(possible) > 1 else 0
+        barred = ~possible[states, np.arange(task.n_agents), agents]
         barred[..., task.is_terminal, :] = False  # no agent acts there
         if barred.any():
             where = np.argwhere(barred)[0]
-            expected = f"an agent to whom {task.agents[where[-1]]!r} can hand control"
+            there = "" if possible[:, where[-1], agents[tuple(where)]].sum() == 0 else " in this state"
+            expected = f"an agent to whom {task.agents[where[-1]]!r} can hand control{there}"
             check.fail(
                 owner, check.place_of(argument, where), f"{agents[tuple(where)]} ({task.agents[agents[tuple(where)]]!r})", expected
             )

@@ -10,8 +10,8 @@ Where hand-overs take time, agents and members differ. The example of takeover.p
     3        "human (taking over from machine, 2 of 2)"   machine     human      machine
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import InitVar, dataclass, replace
 from functools import cached_property
 from typing import Any, overload
 
@@ -19,12 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cede._base import check
-from cede._base.arrays import Floats, read_only
+from cede._base.arrays import Floats, Ints, read_only
 from cede._base.remade import Remade
 from cede._base.reprs import listed, plural, short_repr
 from cede._kernels.account import total_cost
 from cede.problem.costs import (
     check_sizes_of_costs,
+    checked_can_switch,
     checked_control_cost,
     checked_enter_cost,
     checked_env_cost,
@@ -34,11 +35,15 @@ from cede.problem.costs import (
     checked_sizes,
     checked_switch_cost,
     checked_terminal,
+    named_or_numbers,
     names_given,
     with_cost_at_ends,
+    with_locks,
+    without_dead_ends,
 )
 from cede.problem.layout import Layout, VariesWith, checked_varies_with, layout_of
 from cede.problem.names import checked_names, in_kind, name_index, numbers_by_name, place_index
+from cede.problem.policies import policy_of_rule
 from cede.problem.takeover import (
     Modes,
     check_modes,
@@ -73,6 +78,9 @@ class Task(Remade):
     control_cost: of a step in control, one number, (D,), by name as in {"operator": 0.2}, or (S, D) if it depends on the state.
     switch_cost: of a hand-over, one number, (D, D) [prev_agent, agent], (S, D, D), or by name as in {("robot", "operator"): 0.3},
     where others cost nothing; infinity where a hand-over is not possible.
+    can_switch: whether a hand-over is allowed: booleans (D, D) or (S, D, D) [state, prev_agent, agent], or a function of state,
+    prev_agent and agent, by names where there are names, which is called once for each. Where it is False, switch_cost becomes
+    infinite; such a hand-over that happens all the same costs what switch_cost said (`grab_cost`).
     enter_cost: of arriving in a state, (S,), or by state as in {"crash": 10.0}; NaN where it must be learned, within
     enter_cost_range (by default cost_range).
 
@@ -90,6 +98,8 @@ class Task(Remade):
     takeover_delay: the number of steps that agents need to take over, by name, as in {"human": 2}. During these steps the previous
     agent still acts; or, if on_takeover lists the name, the agent itself acts by a separate policy. Every such step is added to the
     task as a further agent (takeover.py). `agents` and D then include these steps, while `members` are the agents of the team.
+    Where the time is random but its distribution is known, give the probabilities of 0, 1, 2, ... steps instead, as in
+    {"human": [0.3, 0.3, 0.2]}; what is missing to 1 is that there is no answer. What is chosen is then an order to that agent.
 
     grab_cost: the cost of a hand-over that the task does not allow but that happens, because an agent takes control at once or
     breaks off a hand-over: one number, (M, M) for M members, (S, M, M), or by name as switch_cost. By default, and for pairs that
@@ -117,8 +127,9 @@ class Task(Remade):
     discount: float | None = None
     periods: Any = None  # (L,) int64
     grab_cost: Any = None  # (M, M) [member before, member] or (S, M, M) float64; None: as switch_cost says
+    can_switch: InitVar[Any] = None  # booleans or a function; goes into `switch_cost`
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, can_switch: Any) -> None:
         expected = "a sequence of at least one name"
         names = tuple(check.items("Task", "agents", self.agents, expected))
         if not names or isinstance(self.agents, Mapping | set | frozenset):
@@ -142,6 +153,9 @@ class Task(Remade):
             periods=checked_periods("Task", self.periods, horizon),
         )
         self._check_costs()
+        if can_switch is not None:
+            self._lock(can_switch)
+        self._set(switch_cost=without_dead_ends("Task", self.switch_cost, self.agents, self.state_names, self.terminal))
         if self.modes is None:
             self._fold()
         elif self.takeover_delay is not None or self.on_takeover != ():
@@ -156,6 +170,15 @@ class Task(Remade):
         if values > MOST_VALUES:
             check.fail("Task", "(horizon + 1) x states x agents", values, f"at most {MOST_VALUES}")
         self._set(start_agent=self.agent_index("Task", "start_agent", self.start_agent))
+
+    def _lock(self, can_switch: Any) -> None:
+        """Put can_switch into switch_cost. What a hand-over cost without it is its grab_cost."""
+        if self.modes is not None:
+            check.fail("Task", "can_switch", check.show(can_switch), "given to a task without steps of hand-overs: of its members")
+        states = named_or_numbers(self.state_names, self.n_states)
+        allowed = checked_can_switch("Task", can_switch, states, self.agents)
+        price = self.switch_cost if self.grab_cost is None and not allowed.all() else self.grab_cost
+        self._set(switch_cost=with_locks(self.switch_cost, allowed), grab_cost=price)
 
     def _check_costs(self) -> None:
         """Check costs of actions and of arriving, their ranges, and the states in which episodes end."""
@@ -246,7 +269,7 @@ class Task(Remade):
     @cached_property
     def _prices(self) -> Floats:
         """Return the cost of each hand-over that happens, (D, D) or (S, D, D): switch_cost, or grab_cost where that is infinite."""
-        if self.can_hand_over.all():
+        if self.can_choose.all():
             return self.switch_cost  # type: ignore[no-any-return]
         own = self.grab_cost if self.grab_cost is not None else price_of_members(self.switch_cost, self.layout.aim)
         return read_only(
@@ -260,8 +283,13 @@ class Task(Remade):
 
     @cached_property
     def is_unpriced(self) -> NDArray[np.bool_]:
-        """Return which impossible hand-overs have no known grab_cost, (D, D) [prev_agent, agent]."""
-        return read_only(np.isinf(self._prices if self._prices.ndim == 2 else self._prices[0]))
+        """Return which impossible hand-overs have no known grab_cost in any state, (D, D) [prev_agent, agent]."""
+        return read_only(np.isinf(self._prices.reshape(-1, self.n_agents, self.n_agents)).min(axis=0))
+
+    def leaves_out(self, state: int, prev_agent: int, agent: int) -> bool:
+        """Return whether the cost of a hand-over that happens in a state is not known, and so not charged."""
+        prices = self._prices
+        return bool(np.isinf(prices[prev_agent, agent] if prices.ndim == 2 else prices[state, prev_agent, agent]))
 
     def step_cost(self, state: Any, prev_agent: Any, agent: Any, env_cost: Any, enter_cost: Any = 0.0) -> Any:
         """Return the cost of a step (Eq. 1): environment, control, switching and arrival cost.
@@ -273,9 +301,31 @@ class Task(Remade):
         return total_cost(env_cost, control, switching, enter_cost)
 
     @cached_property
+    def can_choose(self) -> NDArray[np.bool_]:
+        """Return which agents can be chosen, (1, D, D) or, if that depends on the state, (S, D, D) [state, prev_agent, agent]."""
+        possible = np.isfinite(self.switch_cost).reshape(-1, self.n_agents, self.n_agents)
+        return read_only(self.roles.orders.possible(possible if (possible != possible[0]).any() else possible[:1]))
+
+    @cached_property
     def can_hand_over(self) -> NDArray[np.bool_]:
-        """Return which hand-overs are possible, (D, D) [prev_agent, agent]."""
-        return read_only(np.isfinite(self.switch_cost if self.switch_cost.ndim == 2 else self.switch_cost[0]))
+        """Return which agents can be chosen in some state, (D, D) [prev_agent, agent]."""
+        return read_only(self.can_choose.max(axis=0))
+
+    def may_choose(self, state: int, prev_agent: int) -> NDArray[np.bool_]:
+        """Return which agents can be chosen in a state after prev_agent, (D,)."""
+        result: NDArray[np.bool_] = self.can_choose[min(state, len(self.can_choose) - 1), prev_agent]
+        return result
+
+    @cached_property
+    def has_orders(self) -> bool:
+        """Return whether some choices are orders, whose outcome is random (takeover.py)."""
+        return bool(self.roles.chance)
+
+    def refuse_orders(self, owner: str, what: str) -> None:
+        """Fail if the task has random answer times, with which `owner` cannot deal. what: is named in the error."""
+        if self.has_orders:
+            expected = "a number of steps: what orders with a random outcome lead to is not shown here"
+            check.fail(owner, f"takeover_delay of {what}", "random", expected)
 
     @cached_property
     def is_terminal(self) -> NDArray[np.bool_]:
@@ -342,7 +392,7 @@ class Task(Remade):
 
     def only_costs(self, **costs: Any) -> "Task":
         """Return the task with all costs 0 except `costs`, by the names of fields. Impossible hand-overs stay impossible."""
-        barred = np.where(self.can_hand_over, 0.0, np.inf)
+        barred = np.where(np.isinf(self.switch_cost), np.inf, 0.0)
         nothing: dict[str, Any] = {
             "env_cost": np.zeros((self.n_states, self.n_actions)),
             "control_cost": 0.0,
@@ -355,6 +405,11 @@ class Task(Remade):
         agent = self.agent_index("Task.can_reach", "agent", agent)
         return bool(np.isfinite(handovers_until(self.can_hand_over, agent)[self.start_agent]))
 
+    def ways_to(self, agent: int) -> Ints:
+        """Return the next agent on the way from each agent to one, (1, D), or by state (S, D)."""
+        possible = self.can_choose
+        return next_agent_towards(possible if len(possible) > 1 else possible[0], agent).reshape(-1, self.n_agents)
+
     def always(self, agent: int | str) -> NDArray[np.int16]:
         """Return the policy that gives control to one agent as soon as possible and leaves it there, (L, S, D) [t, s, prev_agent],
         or (S, D) without a horizon. agent: an index or a name. Fails if the agent cannot be reached from the start agent.
@@ -363,8 +418,20 @@ class Task(Remade):
         if not self.can_reach(agent):
             expected = f"one to whom control can come from {self.agents[self.start_agent]!r}, the start agent"
             check.fail("Task.always", "agent", repr(self.agents[agent]), expected)
-        towards = np.array(next_agent_towards(self.can_hand_over, agent), dtype=np.int16)
-        return np.broadcast_to(towards, self.policy_shape).copy()
+        return np.broadcast_to(self.ways_to(agent).astype(np.int16), self.policy_shape).copy()
+
+    def rule(self, rule: Callable[..., int | str]) -> NDArray[np.int16]:
+        """Return the switching policy of a rule: a function (t, state, prev_agent), or (state, prev_agent) without a horizon, that
+        returns the member that should be in control, by index or name.
+
+        It is called with the name of the state, if states have names, else with its index; and with the name of the member that has
+        control, or is getting it. Where that member cannot be put in control at once, the policy does what leads there soonest: it
+        begins the hand-over as early as it is allowed, and goes on with one that takes time. While a lock forbids it, the previous
+        agent stays.
+
+        The result is (L, S, D) [t, s, prev_agent], or (S, D): for `baseline=`, `estimate`, `expected_cost`, `fixed`.
+        """
+        return policy_of_rule(self, rule)
 
     @property
     def n_agents(self) -> int:

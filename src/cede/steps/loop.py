@@ -42,5 +42,5 @@ def play(world: World, account: Account, state: int, agent: int, most: int | Non
         seen = {"cost": world.cost_seen(step), "enter_cost": step.enter_cost}
         world.learner.observe(*step[0 if has_time else 1 : 6], **seen)
         account.add(step)
-        state, t = step.next_state, t + 1
+        state, agent, t = step.next_state, step.agent, t + 1  # an order may lead to another agent
     return state, agent, over

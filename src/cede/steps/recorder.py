@@ -197,7 +197,9 @@ class Recorder:
         if not self._inside or t == 0:
             self._begun, self._inside = self._begun + 1, True
         total = float(self.task.step_cost(state, prev, agent, cost, enter_cost))
-        more = ',"unpriced":true' if self.task.is_unpriced[prev, agent] else ""  # the cost of the hand-over is not in the total
+        more = (
+            ',"unpriced":true' if self.task.leaves_out(state, prev, agent) else ""
+        )  # the cost of the hand-over is not in the total
         more += "" if step.session is None else f',"session":{json.dumps(step.session)}'
         return (
             f'{{"time":{time.time():.6f},"episode":{episode},"t":{t},"state":{state},"prev_agent":{prev},"asked":{asked},'

@@ -52,8 +52,8 @@ class TeamIn(Strict):
     fallback: AgentGiven | None = None
     own: dict[str, Any] = Field(
         default_factory=dict,
-        description="agents, control_cost, switch_cost, grab_cost, start_agent, varies_with, takeover_delay, on_takeover as in "
-        "cede.Task; known_agents, policies by name.",
+        description="agents, control_cost, switch_cost, can_switch, grab_cost, start_agent, varies_with, takeover_delay, "
+        "on_takeover as in cede.Task; known_agents, policies by name.",
     )
 
 

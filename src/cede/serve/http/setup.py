@@ -28,7 +28,8 @@ ALGORITHMS: dict[str, Callable[..., Learner]] = {
     function.__name__: function for function in (recommended, ucrl2_mc, posterior_sampling, greedy)
 }
 NOT_IN_JSON = ("task", "seed", "structure", "known_environment", "forget", "forget_environment")  # arguments of these
-OF_TEAM = ("agents", "control_cost", "switch_cost", "grab_cost", "start_agent", "varies_with", "takeover_delay", "on_takeover")
+PRICES = ("control_cost", "switch_cost", "can_switch", "grab_cost")
+OF_TEAM = ("agents", *PRICES, "start_agent", "varies_with", "takeover_delay", "on_takeover")
 OF_TASK = tuple(name for name in inspect.signature(Task).parameters if name != "modes")
 MOST_AGENTS, MOST_ROWS, MOST_ENTRIES = 1000, 10**7, 10**8  # limits: agents, states x actions, entries of a policy
 MISSING = {"env_cost": math.nan, "enter_cost": math.nan, "switch_cost": math.inf, "grab_cost": math.inf}  # values for null
@@ -39,6 +40,7 @@ def checked(owner: str, task: Task, settings: Settings) -> Served:
 
     Without a horizon every rule for replanning is accepted: the service plans as soon as it can.
     """
+    task.refuse_orders(owner, "the task")
     unit = "episodes" if task.horizon is not None else "steps"
     entries = task.plan_steps * task.n_states * task.n_agents
     if entries > MOST_ENTRIES:

@@ -169,6 +169,8 @@ def plans_after(connection: Connection, number: int, most: int | None = None) ->
 
 # ------------------------------------------------------------------------------------------------- the cache
 
+Ways = tuple[tuple[int, ...], ...]  # (S or 1, D) [state, prev_agent]: the next agent on the way to one
+
 
 @dataclass(frozen=True, slots=True)
 class CachedTeam:
@@ -177,7 +179,7 @@ class CachedTeam:
     fallback: int
     episodes: int  # counted, as far as this server knows; steps without a horizon
     plan: ServedPlan | None = None
-    towards: tuple[int, ...] | None = None  # (D,) next agent on the way to the fallback agent; None: its task is not loaded
+    towards: Ways | None = None  # next agents on the way to the fallback agent; None: its task is not loaded
     endless: bool = False  # whether its task, if loaded, has no horizon
 
 
@@ -310,7 +312,10 @@ class PlanCache:
         if known.towards is not None:
             check_time("decide", t, known.endless)
         if plan is None:
-            agent = known.fallback if known.towards is None else known.towards[index("prev_agent", prev_agent, len(known.towards))]
+            agent = known.fallback
+            if known.towards is not None:
+                ways = known.towards[min(state, len(known.towards) - 1)]
+                agent = ways[index("prev_agent", prev_agent, len(ways))]
             return Decision(agent, None, "fallback", 0, "fallback", None)
         task = plan.team.served.task
         where: tuple[int, ...] = (index("state", state, task.n_states), index("prev_agent", prev_agent, task.n_agents))
@@ -327,10 +332,9 @@ class PlanCache:
         return Decision(agent, task.agents[agent], freshness, plan.version, plan.reason, age)
 
 
-def towards(team: ServedTeam, fallback: int) -> tuple[int, ...]:
-    """Return for each previous agent the next agent on the way to the fallback agent."""
-    task = team.served.task
-    return tuple(task.always(fallback).reshape(-1, task.n_agents)[0].tolist())
+def towards(team: ServedTeam, fallback: int) -> Ways:
+    """Return the next agent on the way to the fallback agent."""
+    return tuple(map(tuple, team.served.task.ways_to(fallback).tolist()))
 
 
 def check_time(owner: str, t: int | None, endless: bool) -> None:
