@@ -216,7 +216,7 @@ def test_wide_sets_are_lower_bounds_and_certain_sets_are_exact():
     learner = cede.ucrl2_mc(mdp.task)
     cede.simulate(mdp, learner, 20)
     assert learner.plan.value[0, 0, 0] < cede.solve(mdp).value[0, 0, 0]
-    limits = cede.bounds(learner)
+    limits = cede.insight.bounds(learner)
     value = cede.evaluate(mdp, learner.plan)
     assert (limits.low <= value + 1e-9).all()
     assert (value <= limits.high + 1e-9).all()

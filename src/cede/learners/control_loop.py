@@ -79,7 +79,7 @@ class ControlLoop(ABC):
 
         t: left out if the task has no horizon. state, prev_agent: indices from 0, or names. The result is a name if prev_agent is a
         name, else an index. If hand-overs take time it may be a step of a hand-over, as listed in `task.agents`; `task.who_acts`
-        returns the member that acts in it.
+        returns the member that acts in it. With a random `takeover_delay` it is an order, and `observe` is told who got control.
         """
         task = self._task
         t = check.index("choose", "t", t, task.plan_steps)

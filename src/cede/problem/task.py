@@ -279,7 +279,8 @@ class Task(Remade):
     @cached_property
     def _paid(self) -> Floats:
         """Return `_prices` with 0 where the price is unknown."""
-        return self._prices if not self.is_unpriced.any() else read_only(np.where(np.isinf(self._prices), 0.0, self._prices))
+        unknown = np.isinf(self._prices)
+        return self._prices if not unknown.any() else read_only(np.where(unknown, 0.0, self._prices))
 
     @cached_property
     def is_unpriced(self) -> NDArray[np.bool_]:

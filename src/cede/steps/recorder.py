@@ -178,7 +178,9 @@ class Recorder:
         choice, self._choice = self._choice, None
         if choice is None or choice[0] != step[:3]:
             return NOT_ASKED, "unasked"
-        return choice[1], choice[2] if choice[1] == step[3] else "override"
+        if step[3] in self.task.roles.orders.outcomes(step[2], choice[1]):  # an order was obeyed, whoever got control by it
+            return step[3], choice[2]
+        return choice[1], "override"
 
     def _gap(self, episode: int) -> str:
         """Return the line for a gap before the next step; empty without a gap."""
