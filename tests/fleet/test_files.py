@@ -364,7 +364,7 @@ FORMATS = {
     5: "c8ec19a0409d1da9",
     6: "93e68d5eb495c468",
     7: "6a4bcdc41da61bac",
-    8: "d2bf78bd3ff19991",
+    8: "547aee6c08f1a582",
 }
 
 

@@ -1,5 +1,6 @@
 """Hand-overs that are forbidden in some states: against recursion, enumeration and linear programming, and in every learner."""
 
+import pickle
 from dataclasses import replace
 from itertools import product
 
@@ -134,19 +135,17 @@ def test_no_learner_does_what_is_forbidden(name, delays):
             state = to
         learner.end_episode()
     history = cede.simulate(mdp, MAKERS[name](task), 30, seed=3)
-    assert (history.regret >= -1e-9).all() if name not in ("limits",) else len(history.regret) == 30
+    assert np.isfinite(history.cost).all()  # what is forbidden would cost infinity
+    assert np.isfinite(history.expected_cost).all()
 
 
-def test_a_fleet_of_teams_with_other_locks_does_what_each_does_alone():
-    """Teams that differ in their locks alone, in one fleet: trial episodes keep to each team's own."""
+def test_in_a_fleet_each_team_keeps_to_its_own_locks():
+    """Teams that differ in their locks alone; the first episodes are trial episodes. What is forbidden would cost infinity."""
     mdp, locks = locked(21, horizon=4)[0], [locked(seed, horizon=4)[1] for seed in (21, 22, 23)]
     mdps = [cede.TwoLayerMDP(mdp.environment, cede.Team(mdp.team.agents, 0.1, can_switch=allowed), 4) for allowed in locks]
-    fleet = cede.Fleet([cede.recommended(m.task) for m in mdps], share_environment=False)
-    together = cede.simulate_fleet(mdps, fleet, episodes=12, seed=2)
-    for i, mdp in enumerate(mdps):
-        alone = cede.simulate_fleet([mdp], cede.Fleet([cede.recommended(mdp.task)], share_environment=False), episodes=12, seed=2)
-        assert i or np.array_equal(alone.cost[0], together.cost[0])
-        cede.expected_cost(mdp, fleet.learners[i].plan)  # fails if it does what is forbidden
+    history = cede.simulate_fleet(mdps, cede.Fleet([cede.recommended(mdp.task) for mdp in mdps]), episodes=20, seed=2)
+    assert np.isfinite(history.cost).all()
+    assert np.isfinite(history.expected_cost).all()
 
 
 def test_a_rule_is_obeyed_as_soon_as_it_may_be():
@@ -206,7 +205,7 @@ def test_the_two_forms_are_one_and_a_grab_costs_what_it_did(tmp_path):
     learner.end_episode()
     assert learner.steps_in_control.tolist() == [0, 1]
     record.close()
-    assert cede.read_record(tmp_path / "steps.jsonl").table().cost.tolist() == [0.5]
+    assert cede.read_record(tmp_path / "steps.jsonl").episodes().cost.tolist() == [0.5]
     learner.save(tmp_path / "a.cede")
     np.testing.assert_array_equal(cede.load(tmp_path / "a.cede").task.switch_cost, task.switch_cost)
     assert np.isfinite(cede.Task(**costs, can_switch=np.ones((2, 2), dtype=bool)).switch_cost).all()
@@ -242,6 +241,13 @@ def test_where_an_episode_ends_nothing_need_be_allowed():
     slow = cede.Task(env_cost=np.zeros((2, 1)), agents=["a", "b"], horizon=3, takeover_delay={"b": 1})
     with pytest.raises(ValueError, match="given to a task without steps of hand-overs"):
         replace(slow, can_switch=np.ones((3, 3), dtype=bool))
+
+
+def test_a_problem_with_a_function_can_be_sent_to_other_processes():
+    mdp, allowed = locked(3)
+    again = pickle.loads(pickle.dumps(mdp))
+    np.testing.assert_array_equal(again.task.switch_cost, mdp.task.switch_cost)
+    np.testing.assert_array_equal(mdp.team.can_switch, allowed)
 
 
 def test_gymnasium_shows_what_may_be_done():

@@ -8,7 +8,7 @@ steps (the horizon).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 from weakref import WeakKeyDictionary, WeakSet
@@ -21,11 +21,13 @@ from cede._base.arrays import Floats, canonical, read_only
 from cede._base.remade import Remade
 from cede._base.reprs import listed, plural, short_repr
 from cede.problem.costs import (
+    checked_can_switch,
     checked_enter_cost,
     checked_grab_cost,
     checked_periods,
     checked_switch_cost,
     checked_terminal,
+    named_or_numbers,
     without_dead_ends,
 )
 from cede.problem.layout import KIND, VariesWith
@@ -321,6 +323,10 @@ class TwoLayerMDP(Remade):
         if self.environment.periods is not None and self.horizon is not None and len(self.environment.periods) != self.horizon:
             expected = f"{self.horizon}, the horizon"
             check.fail(owner, "the number of time steps of the environment's tables", len(self.environment.periods), expected)
+        if callable(self.team.can_switch):  # as booleans it can be copied to other processes
+            states = named_or_numbers(self.environment.state_names, self.environment.n_states)
+            allowed = checked_can_switch("Team", self.team.can_switch, states, [a.name for a in self.team.agents])
+            self._set(team=replace(self.team, can_switch=allowed))
         self._set(start_agent=self.task.start_agent, discount=self.task.discount)
         checked_structure(owner, self.structure, self.task.n_states, self.task.n_actions, self.task.tables)
         for table, a in enumerate(self.team.agents):
