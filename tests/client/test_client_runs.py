@@ -17,6 +17,7 @@ import pytest
 import cede
 from cede.client import async_client, connection, episode, spool
 from cede.client.connection import Backoff, ClientOptions
+from cede.client.policy import PolicyCopy
 
 ABOUT = {
     "version": 3,
@@ -429,6 +430,13 @@ def test_without_a_plan_control_goes_towards_the_fallback_agent(fake, connect):
     assert team.version == 0
     service.about["fallback"] = 0
     assert team.choose(0, 0, "robot") == "operator"
+
+
+def test_without_a_plan_locks_hold_too():
+    """The way to the fallback agent depends on the state then, as the service says."""
+    copy = PolicyCopy(None, {"fallback": 1, "towards": [[1, 1], [0, 1]]}, None, 0.0)
+    assert [copy.choice((0, s, prev)) for s in range(2) for prev in range(2)] == [1, 1, 0, 1]
+    assert [copy.choice((s, 0)) for s in range(2)] == [1, 0]  # without a horizon
 
 
 def away(service):

@@ -29,12 +29,15 @@ class PolicyCopy:
     def choice(self, where: tuple[int, ...]) -> int:
         """Return the agent to put in control. where: (t, state, prev_agent); (state, prev_agent) without a horizon.
 
-        Without a policy this is the fallback agent, or the next agent on the way to it where hand-overs take time.
+        Without a policy this is the fallback agent, or the next agent on the way to it where hand-overs take time or are locked.
         """
         if self.policy is not None:
             return int(self.policy[where])
         towards = self.about.get("towards")
-        return int(self.about["fallback"] if towards is None else towards[where[-1]])
+        if towards is None:
+            return int(self.about["fallback"])
+        *_, state, prev = where
+        return int(towards[state][prev] if isinstance(towards[0], list) else towards[prev])  # by state where there are locks
 
 
 def policy_shape(about: Mapping[str, Any]) -> tuple[int, ...]:

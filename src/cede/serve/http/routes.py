@@ -109,7 +109,8 @@ async def get_team(request: Request, name: str) -> Response:
         with service.database.read() as connection:
             return asdict(service.store.numbers(connection, team))
 
-    return answer({"name": name, **about(team), **await run_in_threadpool(numbers), "towards": known.towards})
+    ways = known.towards if known.towards is None or len(known.towards) > 1 else known.towards[0]  # by state only with locks
+    return answer({"name": name, **about(team), **await run_in_threadpool(numbers), "towards": ways})
 
 
 @setup.delete("/v1/teams/{name}/steps", dependencies=needs("admin"))
