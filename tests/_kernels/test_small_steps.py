@@ -74,7 +74,7 @@ def test_costs_are_drawn_from_streams_beyond_those_of_all_tables():
     """Cost r has stream 2^40 + r: no table has so many rows, so what is drawn for a row is not drawn for a cost again."""
     task = cede.Task(np.zeros((2, 2)), ["a", "b"], 3).with_unknown_costs((1.0, 3.0))
     learner = cede.posterior_sampling(task, prior=1.0)
-    arrays = new_arrays(task, learner.settings, load_counts(task, learner.settings, learner.state, None))
+    arrays = new_arrays(learner._sizes, load_counts(learner._sizes, learner.state, None))
     believe(arrays, 7)
     expected = [1.0 + 2.0 * sample_mean(0.0, 0.0, 0.0, 1.0, np.uint64(stream_at(7, 2**40 + r))) for r in range(4)]
     assert arrays.costs.low.tolist() == expected

@@ -607,8 +607,9 @@ def test_an_interrupt_while_a_table_grows_leaves_it_whole():
             except KeyboardInterrupt:
                 places.append(len(table.column))
             for name in ("column", "weight"):
-                address, length = (int(x) for x in table._memory[table._numba_type_.offset[name] + 4 :][:2])
-                alive = {array.ctypes.data: len(array) for array in table._values.values() if hasattr(array, "ctypes")}
+                address, length = getattr(table._memory, name)[4:6]
+                held = (*vars(table).values(), *table._next.values())
+                alive = {array.ctypes.data: len(array) for array in held if isinstance(array, np.ndarray)}
                 assert alive[address] == length
             assert len(table.weight) >= len(table.column)
     finally:

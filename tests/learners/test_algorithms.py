@@ -105,10 +105,8 @@ def test_ucrl2_bounds_the_mean_cost_of_an_agent_where_it_depends_on_the_action()
         learner.observe_episode(e)
         learner.end_episode()
     learner.replan()
-    arrays = new_arrays(task, learner.settings, load_counts(task, learner.settings, learner.state, None))
-    put_radii(
-        arrays.radii, learner.settings.scale, radius_sizes(task, learner.settings), learner.episode, learner.environment_episodes
-    )
+    arrays = new_arrays(learner._sizes, load_counts(learner._sizes, learner.state, None))
+    put_radii(arrays.radii, learner.settings.scale, radius_sizes(learner._sizes), learner.episode, learner.environment_episodes)
     believe(arrays, 0)
     lower = arrays.model.problem.env_cost
     counts = learner.counts.agents.toarray().reshape(2, 3, 3)

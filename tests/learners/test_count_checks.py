@@ -11,7 +11,7 @@ from cede.learners.files import pack_settings
 from cede.learners.learner import Learner
 from cede.learners.reading import unpack_settings
 from cede.learners.state import Sizes, check_cost_sums, unpack_layers
-from cede.rows.places import cost_places
+from cede.rows.places import Places
 from cede.rows.stored import Counts, LayerCounts, check_layer, check_sums, checked_matrix
 from cede.steps.log import numbers
 from cede.steps.step import Episode
@@ -108,7 +108,7 @@ def test_where_unknown_costs_are_counted():
     """First those of actions that are not known, in order, then those of arriving."""
     cost, enter = np.array([[np.nan, 1.0], [2.0, np.nan], [0.0, 0.0]]), np.array([np.nan, 0.5, np.nan])
     ranges = {"cost_range": (0.0, 4.0), "enter_cost_range": (-1.0, 2.0)}
-    found = cost_places(cede.Task(agents=["a"], env_cost=cost, enter_cost=enter, horizon=3, **ranges))
+    found = Places(cede.Task(agents=["a"], env_cost=cost, enter_cost=enter, horizon=3, **ranges)).costs
     assert found.place.tolist() == [[0, -1], [-1, 1], [-1, -1]]
     assert found.enter_place.tolist() == [2, -1, 3]
     assert found.least.tolist() == [0.0, 0.0, -1.0, -1.0]

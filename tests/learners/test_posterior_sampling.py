@@ -26,7 +26,7 @@ def test_gamma_numbers(shape):
 def tables(learner, n):
     """n sampled environments and agents, as arrays (n, rows, columns), from the same counts."""
     arrays, result = (
-        new_arrays(learner.task, learner.settings, load_counts(learner.task, learner.settings, learner.state, None)),
+        new_arrays(learner._sizes, load_counts(learner._sizes, learner.state, None)),
         ([], []),
     )
     for seed in range(n):

@@ -44,7 +44,7 @@ def played(task, make, episodes=30, **told):
 )
 def test_sizes(learner, expected):
     made = learner()
-    sizes = radius_sizes(made.task, made.settings)
+    sizes = radius_sizes(made._sizes)
     assert [getattr(sizes, name) for name in FIELDS] == pytest.approx(list(expected), rel=1e-14)
 
 
@@ -52,9 +52,9 @@ def test_sizes_with_cases_and_known_agents():
     """Where it is declared which states are alike to an agent, only agents that are learned count, with their cases."""
     told = cede.Structure.by(range(6), range(2), agents={"p=0.3": lambda s: s // 3, "p=0.7": lambda s: s // 2})
     learned = cede.ucrl2_mc(RIVER.task, structure=told)
-    assert radius_sizes(learned.task, learned.settings).agent_rows == 2 + 3
+    assert radius_sizes(learned._sizes).agent_rows == 2 + 3
     known = cede.ucrl2_mc(RIVER.task, structure=told, known_agents={"p=0.3": RIVER.team.agents[0].policy})
-    assert radius_sizes(known.task, known.settings).agent_rows == 3
+    assert radius_sizes(known._sizes).agent_rows == 3
 
 
 @pytest.mark.parametrize(("task", "delta"), [(RIVER.task, 0.3), (UNKNOWN, 0.2)], ids=["known costs", "learned costs"])

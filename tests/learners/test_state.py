@@ -8,7 +8,7 @@ import pytest
 
 import cede
 from cede.learners.stacks import STACKED, check_stack, joined, part_of, stack_states, unstack_states
-from cede.learners.state import ARRAYS, EPISODES, NUMBERS, LearnerState, Sizes, at_start, has, pack_state, unpack_state
+from cede.learners.state import ARRAYS, EPISODES, NUMBERS, LearnerState, Sizes, at_start, pack_state, unpack_state
 from cede.learners.working import plan_of
 
 MDP = cede.worlds.riverswim(agents=[0.3, 0.7])
@@ -48,7 +48,7 @@ def learners(way, n=3):
 def test_every_field_is_declared():
     names = [one.name for one in fields(LearnerState)]
     assert names == ["counts", *NUMBERS, "extras", *(one.name for one in ARRAYS)]
-    kept = {one.name for way in WAYS for one in has(Sizes(task_of(way), learners(way, 1)[0].settings))}
+    kept = {one.name for way in WAYS for one in Sizes(task_of(way), learners(way, 1)[0].settings).arrays}
     assert kept == {one.name for one in ARRAYS} - {"policy", "value"}  # some way here has each of them
 
 
@@ -80,7 +80,7 @@ def test_states_are_packed_stacked_cut_and_joined(way):
                 np.testing.assert_array_equal(after.counts.layers[name].key, layer.key)
                 np.testing.assert_array_equal(after.counts.layers[name].number, layer.number)
         same_extras(after, before)
-        for one in has(sizes):
+        for one in sizes.arrays:
             wanted = getattr(before, one.name)
             np.testing.assert_array_equal(getattr(after, one.name), wanted if wanted.size else at_start(one, sizes))
 

@@ -5,7 +5,7 @@ import pytest
 
 import cede
 from cede.learners.stacks import check_stack, stack_states
-from cede.learners.state import LearnerState, Sizes, has, pack_state, unpack_state
+from cede.learners.state import LearnerState, Sizes, pack_state, unpack_state
 from cede.rows.stored import LayerCounts, check_layer
 
 TASK = cede.Task(np.full((4, 2), np.nan), ["a", "b"], 3, cost_range=(0, 1))
@@ -51,7 +51,7 @@ def test_costs_of_a_window_are_kept_however_short_it_is(window):
     """Eight costs are learned, one of each state and action; a step has at most two, one of the action and one of arriving."""
     learner = cede.greedy(TASK, forget_environment=cede.Window(window))
     sizes = Sizes(TASK, learner.settings)
-    assert {"costs_recent_row", "costs_recent_part", "environment_recent"} <= {one.name for one in has(sizes)}
+    assert {"costs_recent_row", "costs_recent_part", "environment_recent"} <= {one.name for one in sizes.arrays}
     numbers, arrays = pack_state(LearnerState())
     for rows, fits in (([7, -1, 0, -1, 3, 7], True), ([8, -1, 0, -1, 3, 7], False), ([-2, -1, 0, -1, 3, 7], False)):
         given = {**arrays, "costs_recent_row": np.array([rows] * window, dtype=np.int64)}

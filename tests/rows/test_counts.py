@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import cede
 from cede.learners.learner import Learner
+from cede.rows.places import Places
 from cede.rows.stored import Counts
 from cede.rows.working import Working, count
 from problems import play, random_mdp
@@ -97,7 +98,7 @@ def test_memory_follows_what_was_seen():
     """100,000 states, 4 actions: empty working counts hold no S x A x S table, a step adds a few numbers."""
     n = 100_000
     task = cede.Task(env_cost=np.zeros((n, 4)), agents=["one", "two"], horizon=5)
-    working = Working(task, Counts.zeros(task))
+    working = Working(Places(task), Counts.zeros(task))
     assert len(working.environment.seen.column) == 0
     step = [np.array([x]) for x in (0, 99_999, 0, 1, 3, 12_345)]
     working.add(*step)

@@ -38,7 +38,8 @@ def test_layers_below_one_another_and_apart_again():
         LayerCounts.empty((0, 3)),
         LayerCounts((1, 3), np.array([0]), np.ones(1)),
     ]
-    whole = below_one_another(layers)
+    shapes = {"a": (2, 3), "b": (0, 3), "c": (1, 3)}
+    whole = below_one_another({"a": layers[0], "c": layers[2]}, shapes)  # a layer that is missing has no counts
     assert (whole.shape, whole.key.tolist()) == ((3, 3), [1, 5, 6])
     for before, after in zip(layers, apart(whole, [2, 0, 1]), strict=True):
         assert (before.shape, before.key.tolist()) == (after.shape, after.key.tolist())

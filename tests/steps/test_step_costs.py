@@ -12,7 +12,7 @@ from problems import random_mdp
 
 
 def arrays_of(learner):
-    return new_arrays(learner.task, learner.settings, load_counts(learner.task, learner.settings, learner.state, None))
+    return new_arrays(learner._sizes, load_counts(learner._sizes, learner.state, None))
 
 
 def tasks():

@@ -40,7 +40,10 @@ def printable(text: object) -> str:
 
     For names and other data from outside that are shown in a terminal or a picture.
     """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in str(text))
+    shown = str(text)
+    if shown.isprintable():
+        return shown
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
 
 
 def instance(owner: str, place: str, value: Any, kind: type[Thing], hint: str = "") -> Thing:
@@ -139,7 +142,7 @@ def is_missing(value: Any) -> bool:
 def ndim(value: Any) -> int:
     """Return the number of axes of a value, 0 for a scalar; -1 if NumPy cannot convert it, for example if it is ragged."""
     try:
-        return np.ndim(value)
+        return int(value.ndim if hasattr(value, "ndim") else np.asarray(value).ndim)
     except Exception:  # a user's class may raise anything
         return -1
 
@@ -246,7 +249,7 @@ def array(owner: str, argument: str, value: Any, shape: Sequence[int | None], le
     The result is a copy, so that later changes of `value` do not affect it. An array of at least MANY elements that this function
     returned before is shared instead: the teams of a fleet have many arrays in common.
     """
-    known = _checked.get(id(value))
+    known = _checked.get(id(value)) if isinstance(value, np.ndarray) and value.size >= MANY else None
     shared = known is not None and known is value and not known.flags.writeable
     result: Floats = value if shared else copied(owner, argument, value, letters)
     wanted = tuple(result.shape[i] if n is None and i < result.ndim else n for i, n in enumerate(shape))
@@ -273,7 +276,7 @@ def unmasked(owner: str, argument: str, value: Any) -> Any:
 
     Masked elements are an error: NumPy would drop the mask and use the masked numbers.
     """
-    if np.ma.is_masked(value):
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         fail(owner, argument, "masked in some places", "an array without missing values")
     try:
         return np.asarray(value)

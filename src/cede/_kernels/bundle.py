@@ -18,7 +18,10 @@ Loads of a field are not moved out of loops by the compiler, because a store cou
 bundle into local variables before a loop.
 """
 
+from ctypes import Structure, addressof, c_double, c_int64
 from inspect import get_annotations
+from itertools import accumulate
+from operator import attrgetter
 from typing import Annotated, Any, get_args, get_origin
 
 import numpy as np
@@ -55,16 +58,8 @@ class BundleType(types.Type):
 
     def __init__(self, name: str, fields: dict[str, Any]) -> None:
         self.fields = fields
-        self.offset: dict[str, int] = {}
-        words = 0
-        for field, kind in fields.items():
-            self.offset[field] = words
-            words += HEAD + 2 * kind.ndim if isinstance(kind, types.Array) else 1
-        self.words = words
-        arrays = {field: array.dtype for field, array in fields.items() if isinstance(array, types.Array)}
-        self.arrays = {field: None if isinstance(x, types.Record) else np.dtype(str(x)) for field, x in arrays.items()}
-        self.numbers = {field: np.dtype(str(x)) for field, x in fields.items() if isinstance(x, types.Number)}
-        self.needed = fields.keys() - self.numbers.keys()
+        ends = accumulate((words_of(kind) for kind in fields.values()), initial=0)
+        self.offset = dict(zip(fields, ends, strict=False))  # in words
         inside = ", ".join(f"{field}: {kind.name}" for field, kind in fields.items())
         super().__init__(f"{name}({inside})")
 
@@ -79,75 +74,90 @@ def type_of(annotation: Any) -> Any:
     return annotation._numba_type_
 
 
+def words_of(kind: Any) -> int:
+    """Return how many words a field takes."""
+    return HEAD + 2 * kind.ndim if isinstance(kind, types.Array) else 1
+
+
+def memory_of(kind: BundleType) -> type[Structure]:
+    """Return the layout of a bundle as ctypes reads and writes it."""
+    plain = {types.int64: c_int64, types.float64: c_double}
+    words = [
+        (name, c_int64 * words_of(field) if isinstance(field, types.Array) else plain.get(field, c_int64))
+        for name, field in kind.fields.items()
+    ]
+    return type("Memory", (Structure,), {"_fields_": words})
+
+
 class Bundle:
     """Base of all bundles. Fields are declared by annotations; numbers that are not given are 0, arrays and bundles are needed."""
 
     _numba_type_: BundleType
-    _memory: NDArray[np.int64]
+    _memory: Any  # of the type `_layout`
     _next: dict[str, Any]  # arrays and bundles that are being assigned
+    _layout: type[Structure]
+    _dtypes: dict[str, np.dtype[Any]]  # of its arrays
+    _numbers: dict[str, type]  # int or float
+    _needed: frozenset[str]
 
     def __init_subclass__(cls) -> None:
         declared = {name: kind for name, kind in get_annotations(cls).items() if not name.startswith("_")}
         if declared and "_numba_type_" not in cls.__dict__:
-            kind = cls._numba_type_ = BundleType(cls.__name__, {name: type_of(kind) for name, kind in declared.items()})
+            kind = cls._numba_type_ = BundleType(cls.__name__, {name: type_of(of) for name, of in declared.items()})
             add_fields(kind)
-            for name in kind.numbers:
-                setattr(cls, name, number_field(name, kind))
+            cls._layout = memory_of(kind)
+            cls._dtypes = {name: np.dtype(get_args(of)[1]) for name, of in declared.items() if get_origin(of) is Annotated}
+            cls._numbers = {name: of for name, of in declared.items() if of in (int, float)}
+            cls._needed = frozenset(declared.keys() - cls._numbers.keys())
+            for name in cls._numbers:  # kernels may have changed it
+                setattr(cls, name, property(attrgetter(f"_memory.{name}")))
 
-    def __init__(self, **given: Any) -> None:
-        kind, memory = self._numba_type_, np.zeros(self._numba_type_.words, dtype=np.int64)
-        vars(self).update(_memory=memory, _address=int(memory.ctypes.data), _next={})
-        if not kind.needed <= given.keys():
-            raise TypeError(f"{type(self).__name__}: {min(kind.needed - given.keys())} is missing")
-        put_fields(self, given)
+    def __init__(self, **values: Any) -> None:
+        """Write all fields; called again, some of them. What it points at stays alive: an interrupt may come after any line."""
+        own, dtypes, fields = vars(self), self._dtypes, self._numba_type_.fields
+        if not own:
+            if not self._needed <= values.keys():
+                raise TypeError(f"{type(self).__name__}: {min(self._needed - values.keys())} is missing")
+            memory = self._layout()
+            own.update(_memory=memory, _address=addressof(memory), _next={})
+        memory, pending = own["_memory"], own["_next"]
+        for name, value in values.items():
+            if name in dtypes:
+                if value.dtype != dtypes[name] or value.ndim != fields[name].ndim or not value.flags.c_contiguous:
+                    owner, found = type(self).__name__, f"{value.dtype} of {value.ndim} axes"
+                    raise TypeError(f"{owner}: {name} is {found}, must be {fields[name]}")
+                # `value.ctypes.data` calls Python; so does the interface of records, which describes each of their fields
+                plain = value if value.dtype.names is None else value.view(np.float64)
+                address = plain.__array_interface__["data"][0]
+                pending[name] = value
+                setattr(memory, name, (0, 0, value.size, value.itemsize, address, *value.shape, *value.strides))
+                own[name] = value
+            elif name in self._numbers:
+                setattr(memory, name, self._numbers[name](value))
+            elif name not in fields:
+                raise TypeError(f"{type(self).__name__} has no field {name!r}")
+            else:
+                if value._numba_type_ is not fields[name]:
+                    owner, found = type(self).__name__, type(value).__name__
+                    raise TypeError(f"{owner}: {name} is a {found}, must be a bundle of type {fields[name].name}")
+                pending[name] = value
+                setattr(memory, name, value._address)
+                own[name] = value
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self._numba_type_.fields:
-            put_fields(self, {name: value})
+            Bundle.__init__(self, **{name: value})
         else:
             object.__setattr__(self, name, value)
 
     @classmethod
     def nothing(cls) -> dict[str, NDArray[Any]]:
         """Return empty arrays for all array fields, by name: first axis 1, the others 0."""
-        declared = {name: get_args(kind) for name, kind in get_annotations(cls).items() if hasattr(kind, "__metadata__")}
-        return {name: np.empty((1, *(0,) * (axes - 1)), dtype=dtype) for name, (_, dtype, axes) in declared.items()}
+        axes = {name: cls._numba_type_.fields[name].ndim for name in cls._dtypes}
+        return {name: np.empty((1, *(0,) * (axes[name] - 1)), dtype=dtype) for name, dtype in cls._dtypes.items()}
 
     def __reduce__(self) -> Any:
         raise TypeError(f"{type(self).__name__} holds addresses of this process and cannot be copied or sent; copy its arrays")
-
-
-def put_fields(bundle: Bundle, values: dict[str, Any]) -> None:
-    """Write fields of a bundle, by name. What it points at stays alive: an interrupt may come after any line."""
-    layout, memory, alive, pending = bundle._numba_type_, bundle._memory, vars(bundle), bundle._next
-    for name, value in values.items():
-        if name not in layout.fields:
-            raise TypeError(f"{type(bundle).__name__} has no field {name!r}")
-        kind, at = layout.fields[name], layout.offset[name]
-        if name in layout.arrays:
-            dtype = layout.arrays[name]
-            fits = value.dtype.itemsize == kind.dtype.size if dtype is None else value.dtype == dtype
-            if not fits or value.ndim != kind.ndim or not value.flags.c_contiguous:
-                raise TypeError(f"{type(bundle).__name__}: {name} is {value.dtype} of {value.ndim} axes, must be {kind}")
-            pending[name] = value
-            descriptor = (0, 0, value.size, value.itemsize, value.ctypes.data, *value.shape, *value.strides)
-            memory[at : at + len(descriptor)] = descriptor
-            alive[name] = value
-        elif name in layout.numbers:
-            memory[at : at + 1].view(layout.numbers[name])[0] = value
-        else:
-            if value._numba_type_ != kind:
-                owner, found = type(bundle).__name__, type(value).__name__
-                raise TypeError(f"{owner}: {name} is a {found}, must be a bundle of type {kind.name}")
-            pending[name] = value
-            memory[at] = value._address
-            alive[name] = value
-
-
-def number_field(name: str, kind: BundleType) -> property:
-    """Return the property by which Python reads a number, which kernels may have changed."""
-    at, dtype = kind.offset[name], kind.numbers[name]
-    return property(lambda self: self._memory[at : at + 1].view(dtype)[0].item())
 
 
 # ------------------------------------------------------------------------------------------------- for Numba

@@ -104,4 +104,4 @@ def new_thread_scratch(n_states: int, n_actions: int, n_agents: int, work: Any) 
 
 def nbytes(scratch: Bundle) -> int:
     """Return the bytes of the arrays of a bundle."""
-    return sum(getattr(scratch, name).nbytes for name in scratch._numba_type_.arrays)
+    return sum(getattr(scratch, name).nbytes for name in scratch._dtypes)

@@ -31,9 +31,7 @@ class GrowingRows:
     def from_arrays(cls, n_columns: int, start: Ints, size: Ints, column: NDArray[Any], weight: Floats, total: Floats) -> Self:
         """Make a table of rows that lie in the pool as given, without room to grow."""
         fields = {"start": start, "size": size, "total": total, "column": column, "weight": weight}
-        table = cls(**fields, capacity=size.copy(), end=len(column))  # type: ignore[call-arg]
-        table.n_columns = n_columns
-        return table
+        return cls(**fields, capacity=size.copy(), end=len(column), n_columns=n_columns)  # type: ignore[call-arg]
 
     def copy(self) -> Self:
         """Return a table with arrays of its own, as long as what they hold."""
@@ -49,7 +47,7 @@ class GrowingRows:
         """Return a table with arrays of its own, row after row without room between; weights of 0 stay."""
         (_, column, weight), size = self.entries(), self.size.copy()
         return self.from_arrays(
-            self.n_columns, np.cumsum(size) - size, size, column.astype(self.column.dtype), weight, self.total.copy()
+            self.n_columns, size.cumsum() - size, size, column.astype(self.column.dtype), weight, self.total.copy()
         )
 
     def freeze(self) -> None:
@@ -73,9 +71,9 @@ class GrowingRows:
         """Return row, column and weight of all entries of the first n_rows rows (all by default), in order."""
         n = self.n_rows if n_rows is None else n_rows
         size = self.size[:n]
-        before = np.cumsum(size) - size
-        where = np.repeat(self.start[:n] - before, size) + np.arange(size.sum())
-        return np.repeat(np.arange(n), size), self.column[where].astype(np.int64), self.weight[where]
+        ends = size.cumsum()
+        where = (self.start[:n] - ends + size).repeat(size) + np.arange(ends[-1] if n else 0)
+        return np.arange(n).repeat(size), self.column[where].astype(np.int64), self.weight[where]
 
     @property
     def n_rows(self) -> int:
@@ -83,9 +81,11 @@ class GrowingRows:
 
     def lengthen(self, places: int) -> None:
         """Make the pool longer by at least `places`; doubling keeps the cost per count constant."""
-        extra = max(places, len(self.column), 64)
-        column = np.concatenate([self.column, np.zeros(extra, self.column.dtype)])
-        self.weight = np.concatenate([self.weight, np.zeros(extra)])
+        n = len(self.column)
+        length = n + max(places, n, 64)
+        column, weight = np.zeros(length, self.column.dtype), np.zeros(length)
+        column[:n], weight[:n] = self.column, self.weight[:n]
+        self.weight = weight
         self.column = column  # last: kernels take its length for that of both
 
     def lengthen_to(self, places: int) -> None:
@@ -122,6 +122,7 @@ class Table(GrowingRows, Bundle):
     weight: Float1  # (pool,)
     capacity: Int1  # (rows,) how many outcomes fit before the row must move
     end: int  # first free place of the pool
+    n_columns: int
 
     @classmethod
     def of(cls, matrix: sp.csr_array) -> "Table":
@@ -146,12 +147,16 @@ class Table(GrowingRows, Bundle):
             more = cls.of(known)
             size, total = np.concatenate([size, more.size]), np.concatenate([total, more.total])
             column, weight = np.concatenate([column, more.column]), np.concatenate([weight, more.weight])
-        return cls.from_arrays(shape[1], np.cumsum(size) - size, size, column, weight, total)
+        return cls.from_arrays(shape[1], size.cumsum() - size, size, column, weight, total)
 
     @classmethod
     def dense(cls, rows: Floats) -> "Table":
         """Make a table with the rows of an array."""
-        return cls.of(sp.csr_array(rows))
+        row, column = rows.nonzero()
+        size, weight = np.bincount(row, minlength=len(rows)), rows[row, column]
+        start, total, filled = size.cumsum() - size, np.zeros(len(rows)), size > 0
+        total[filled] = np.add.reduceat(weight, start[filled])
+        return cls.from_arrays(rows.shape[1], start, size, column.astype(np.int32), weight, total)
 
     @classmethod
     def empty(cls, n_rows: int, n_columns: int) -> "Table":
@@ -170,13 +175,14 @@ class KeyTable(GrowingRows, Bundle):
     weight: Float1
     capacity: Int1
     end: int
+    n_columns: int
 
     @classmethod
     def of(cls, size: Ints, key: Ints, amount: Floats, n_columns: int) -> "KeyTable":
         """Make a table of the keys of teams that lie one after the other, size[i] of team i."""
-        owner = np.repeat(np.arange(len(size)), size)
+        owner = np.arange(len(size)).repeat(size)
         total: Floats = np.bincount(owner, weights=amount, minlength=len(size)).astype(np.float64)
-        return cls.from_arrays(n_columns, np.cumsum(size) - size, size.copy(), key.copy(), amount.copy(), total)
+        return cls.from_arrays(n_columns, size.cumsum() - size, size.copy(), key.copy(), amount.copy(), total)
 
 
 # -------------------------------------------------------------------------------- kernels, of a Table or a KeyTable

@@ -209,7 +209,7 @@ def new_layer(
     kind, counted = None if name is None else BY_NAME[name], counts.counted
     extra = np.zeros(counted)
     if kind is not None and kind.more is not None:
-        weights = np.broadcast_to(users, counts.place.shape).ravel()  # one function for each place and agent that use a row
+        weights = (users + np.zeros(counts.place.shape)).ravel()  # one function for each place and agent that use a row
         functions = np.bincount(counts.place.ravel(), weights=weights, minlength=counted)[:counted].astype(np.float64)
         extra = kind.more(n_outcomes, counts.n_columns, functions)
     return LayerArrays(

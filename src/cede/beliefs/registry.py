@@ -23,13 +23,14 @@ from cede.beliefs.weissman import WEISSMAN
 KINDS: tuple[BeliefKind, ...] = (PRINTED, APPENDIX, BERNSTEIN, KL, KL_VALUE, CALIBRATED, WEISSMAN, POSTERIOR, FREQUENCIES, KNOWN)
 
 BY_NAME = {kind.name: kind for kind in KINDS}
-SETS = tuple(kind for kind in KINDS if kind.is_set)  # the code of a set is its place here
+SETS = tuple(kind for kind in KINDS if kind.is_set)
+CODES = {kind.name: code for code, kind in enumerate(SETS)}
 NO_SETS = -1  # code of beliefs that are no sets
 
 
 def code_of(name: str | None) -> int:
     """Return the code of a kind of belief in compiled code. None: there are no sets."""
-    return NO_SETS if name is None or not BY_NAME[name].is_set else SETS.index(BY_NAME[name])
+    return NO_SETS if name is None else CODES.get(name, NO_SETS)
 
 
 def sets_that_allow(*uses: Use) -> tuple[str, ...]:

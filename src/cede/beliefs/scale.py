@@ -77,8 +77,8 @@ class Scale:
 
         layer: "agents" or "environment". A failure in the first of the episodes is raised.
         """
-        if not callable(getattr(self, layer)):
-            return np.full(n, self.at(layer, episode))
+        if not callable(value := getattr(self, layer)):
+            return np.full(n, value)
         scales = [self.at(layer, episode)]
         for later in range(episode + 1, episode + n):
             try:

@@ -323,8 +323,8 @@ class Fleet:
 def counts_of(learner: Learner) -> SharedCounts:
     """Return the environment counts of a learner that belongs to no fleet."""
     state = learner._packed()
-    counts = state.counts.completed(Sizes(learner.task, learner.settings).shapes)
-    environment = SharedCounts.load(counts, structure=shared_structure(learner.settings))
+    shapes = Sizes(learner.task, learner.settings).shapes
+    environment = SharedCounts.load(state.counts, shapes, structure=shared_structure(learner.settings))
     environment.extras = of_layer(state.extras, ENVIRONMENT)
     return environment
 

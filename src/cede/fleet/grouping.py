@@ -80,6 +80,8 @@ class TeamGroup:
 
     def part(self, first: int, last: int) -> "TeamGroup":
         """Return the teams from first to last (exclusive) of the group."""
+        if (first, last) == (0, len(self.team)):
+            return self
         own = {name: getattr(self, name)[first:last] for name in OWN_FIELDS}
         return replace(self, state=part_of(self.state, first, last), **own)
 
@@ -112,26 +114,26 @@ def group_teams(
         tasks, n, n_agents = [learners[i].task for i in places], len(places), learner.task.n_agents
         ages = [(states[i].episodes, states[i].environment_episodes) for i in places]
         age_numbers = {age: number for number, age in enumerate(dict.fromkeys(ages))}
-        groups.append(
-            TeamGroup(
-                number=len(groups),
-                task=learner.task,
-                settings=unscaled(learner.settings),
-                vary=mdp.task.layout.vary,
-                environment=mdp.environment,
-                shared=learner.shared_environment is not None,
-                block=learner.task.horizon or block,
-                ages=list(age_numbers),
-                team=np.array(places, dtype=np.int64),
-                control_cost=np.array([task.control_cost for task in tasks]).reshape(n, -1, n_agents),
-                switch_cost=np.array([task.switch_cost for task in tasks]).reshape(n, -1, n_agents, n_agents),
-                policies=[[mdps[i].policies[table] for table in mdps[i].task.table] for i in places],
-                start_agent=np.array([mdps[i].task.start_agent for i in places], dtype=np.int64),
-                seed=np.array([learners[i].seed for i in places], dtype=np.int64),
-                age=np.array([age_numbers[age] for age in ages], dtype=np.int64),
-                state=first_state([learners[i] for i in places], [states[i] for i in places], streams[places]),
-            )
+        group = TeamGroup(
+            number=len(groups),
+            task=learner.task,
+            settings=unscaled(learner.settings),
+            vary=mdp.task.layout.vary,
+            environment=mdp.environment,
+            shared=learner.shared_environment is not None,
+            block=learner.task.horizon or block,
+            ages=list(age_numbers),
+            team=np.array(places, dtype=np.int64),
+            control_cost=np.array([task.control_cost for task in tasks]).reshape(n, -1, n_agents),
+            switch_cost=np.array([task.switch_cost for task in tasks]).reshape(n, -1, n_agents, n_agents),
+            policies=[[mdps[i].policies[table] for table in mdps[i].task.table] for i in places],
+            start_agent=np.array([mdps[i].task.start_agent for i in places], dtype=np.int64),
+            seed=np.array([learners[i].seed for i in places], dtype=np.int64),
+            age=np.array([age_numbers[age] for age in ages], dtype=np.int64),
+            state={},
         )
+        group.state.update(first_state(group, [learners[i] for i in places], [states[i] for i in places], streams[places]))
+        groups.append(group)
     return groups
 
 
@@ -157,15 +159,15 @@ def keeps_plan(task: Task, settings: Settings, state: LearnerState) -> bool:
     return settings.policy is not None or (settings.planning == "full" and lasts)
 
 
-def first_state(learners: "Sequence[Learner]", states: Sequence[LearnerState], streams: Streams) -> Arrays:
-    """Stack the states of n teams of a group before a run. streams: (n, 4)."""
-    n, first = len(states), learners[0]
+def first_state(group: TeamGroup, learners: "Sequence[Learner]", states: Sequence[LearnerState], streams: Streams) -> Arrays:
+    """Stack the states of the n teams of a group before a run. streams: (n, 4)."""
+    n = len(states)
     result: Arrays = {name: np.zeros((n, *shape), dtype=dtype) for name, (shape, dtype) in RUN_FIELDS.items()}
     result |= {"stream": streams, "state": np.full(n, -1, dtype=np.int64)}
-    fixed = first.settings.policy is not None
-    keeps_plans = not fixed and keeps_plan(first.task, first.settings, states[0])
+    fixed = group.settings.policy is not None
+    keeps_plans = not fixed and keeps_plan(group.task, group.settings, states[0])
     names = [learner.task.tables for learner in learners]
-    result |= stack_states(Sizes(first.task, first.settings), states, names, keeps_plans)
+    result |= stack_states(group.sizes, states, names, keeps_plans)
     if fixed:
         result["policy"] = np.stack([np.asarray(learner.settings.policy) for learner in learners])
         result["planned"] = np.ones(n, dtype=np.int64)

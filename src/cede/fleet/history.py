@@ -1,7 +1,7 @@
 """The results of a run: costs, control and hand-overs per episode and team."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -38,7 +38,7 @@ class Ledger:
     @property
     def columns(self) -> dict[str, NDArray[Any]]:
         """Return the arrays by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return dict(vars(self))
 
     def enter(self, teams: Ints, episodes: slice, part: "Ledger") -> None:
         """Copy the results of some episodes of some teams, `part`, into the ledger. teams: (n,) indices."""

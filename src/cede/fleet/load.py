@@ -17,7 +17,7 @@ from cede.learners.stacks import environment_extras
 from cede.learners.state import Sizes, most_episodes
 from cede.problem.structure import checked_structure
 from cede.problem.task import Task
-from cede.rows.places import COSTS, ENVIRONMENT, layer_shapes
+from cede.rows.places import COSTS, ENVIRONMENT, Places
 from cede.rows.stored import Counts
 from cede.rows.working import SharedCounts
 from cede.steps.read_record import is_record
@@ -68,8 +68,8 @@ def unpack_environment(task: Task, header: Mapping[str, Any] | None, arrays: Arr
         return None
     structure = archive.rebuild(header["structure"], arrays, CLASSES)
     checked_structure("file", structure, task.n_states, task.n_actions, task.tables)
-    shapes = layer_shapes(task, structure=structure)
+    shapes = Places(task, structure=structure).shapes
     outcomes = None if structure is None else structure.environment
     layers = unpack_shared(arrays, {name: shapes[name] for name in (ENVIRONMENT, COSTS)}, outcomes)
     episodes = check.integer("file", "episodes", header["episodes"], 0, most_episodes(task))
-    return SharedCounts.load(Counts(layers, 0, episodes), structure=structure)
+    return SharedCounts.load(Counts(layers, 0, episodes), shapes, structure=structure)

@@ -72,7 +72,7 @@ class Run:
         self.before = [learner._packed() for learner in learners]
         self.groups = group_teams(mdps, learners, self.before, streams, block)
         self.scales = [learners[group.team[0]].settings.scale for group in self.groups]
-        self.sizes = [radius_sizes(group.task, group.settings) for group in self.groups]
+        self.sizes = [radius_sizes(group.sizes) for group in self.groups]
         self.sharing = sum(len(group.team) for group in self.groups if group.shared)  # teams that share the environment
         self.plays_alone = self.sharing <= 1  # no team learns from another: rounds of any length have the same results
         self.per_entry = block if mdps[0].horizon is None else 1  # without a horizon, each step counts as an episode
@@ -177,7 +177,7 @@ class Run:
                 by_age.append(radii_ahead(scale, sizes, episodes + done + 1, counted, n))
                 n = min(n, len(by_age[-1]["cost"]))
             by_group.append(by_age)
-        radii = tuple([{name: np.stack([age[name][:n] for age in by_age]) for name in by_age[0]} for by_age in by_group])
+        radii = tuple([{name: np.array([age[name][:n] for age in by_age]) for name in by_age[0]} for by_age in by_group])
         evaluated = self.evaluations.is_chosen[now.done : now.done + n]
         return Order(now.number + 1, n, done, radii, evaluated, now.shared, now.extras)
 

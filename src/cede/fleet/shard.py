@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from cede._base.arrays import Floats, Ints
 from cede._kernels.random_streams import tie_seed
-from cede._kernels.tables import KeyTable, Table, growth
-from cede.beliefs.belief import Belief
+from cede._kernels.tables import BeliefArrays, KeyTable, Table, growth
 from cede.beliefs.constants import RadiiAhead
 from cede.beliefs.extras import Extras, stack_extras, unstack_extras
 from cede.beliefs.truth import true_environment
@@ -127,8 +126,8 @@ class Shard:
         return any(group.worth_threads for group in self.groups)
 
 
-def true_agents(groups: Sequence[TeamGroup]) -> tuple[Belief, list[Ints]]:
-    """Return the true policies of all agents of some groups as one belief, and the first slot of each agent, (n, D) by group.
+def true_agents(groups: Sequence[TeamGroup]) -> tuple[BeliefArrays, list[Ints]]:
+    """Return the true policies of all agents of some groups as sets of width 0, and the first slot of each agent, (n, D) by group.
     Policies that several teams share are stored once.
     """
     first: dict[int, int] = {}  # slots, by id of the policy
@@ -142,7 +141,8 @@ def true_agents(groups: Sequence[TeamGroup]) -> tuple[Belief, list[Ints]]:
     slots = [np.array([[first[id(policy)] for policy in own] for own in group.policies], dtype=np.int64) for group in groups]
     table = np.concatenate(policies)
     rows = np.arange(used * table.shape[1])
-    return Belief(Table.dense(table.reshape(len(rows), -1)), np.zeros(len(rows)), rows.reshape(used, -1)), slots
+    certain = Table.dense(table.reshape(len(rows), -1))
+    return BeliefArrays(table=certain, width=np.zeros(len(rows)), row=rows.reshape(used, -1)), slots
 
 
 def true_accuracy(task: Task, environment: Environment) -> float:
@@ -160,12 +160,12 @@ class WorkingGroup:
     """
 
     def __init__(
-        self, group: TeamGroup, truth: Belief, slot: Ints, environment: SharedCounts | None, shares: Mapping[str, Share]
+        self, group: TeamGroup, truth: BeliefArrays, slot: Ints, environment: SharedCounts | None, shares: Mapping[str, Share]
     ) -> None:
-        task, settings = group.task, group.settings
+        task = group.task
         self.group, self.n_teams = group, len(group.team)
-        counts = load_counts(task, settings, LearnerState(), environment if group.shared else None)
-        self.learner = new_arrays(task, settings, counts)
+        counts = load_counts(group.sizes, LearnerState(), environment if group.shared else None)
+        self.learner = new_arrays(group.sizes, counts)
         self.layers = {"agents": counts.agents, ENVIRONMENT: counts.environment, COSTS: counts.costs.counts}
         self.shares = {
             name: shares[name] if group.shared and name in shares else own_share(layer) for name, layer in self.layers.items()
@@ -173,8 +173,8 @@ class WorkingGroup:
         self.seen: dict[str, KeyTable] = {}  # by layer: the counts of all teams
         for name in STACKED:
             rows, columns = group.sizes.seen[name]
-            size, key, number = (group.state[f"{name}_{part}"] for part in ("size", "key", "number"))
-            self.seen[name] = KeyTable.of(size, key, number, rows * columns)
+            stacked = group.state[f"{name}_size"], group.state[f"{name}_key"], group.state[f"{name}_number"]
+            self.seen[name] = KeyTable.of(*stacked, rows * columns)
         self.option = group.sizes.option
         self.extras = unstack_extras(group.sizes.extras, group.state, self.n_teams)  # by team
         self.keeps = {declared.name for declared in ARRAYS if declared.name in group.state}  # large fields of a stack
@@ -207,14 +207,14 @@ class WorkingGroup:
                 arrays["found"] = np.zeros((self.n_teams, 2))
         return TeamArrays(**arrays)
 
-    def _new_workspace(self, truth: Belief) -> Workspace:
+    def _new_workspace(self, truth: BeliefArrays) -> Workspace:
         """Make the workspace in which the kernels play one team after the other."""
         task, environment = self.group.task, self.group.environment
         policy, value = empty_plan(task)
         problem = problem_of(task, environment.cost)
         problem.vary = self.group.vary
         problem.enter_cost = np.empty(0) if environment.enter_cost is None else environment.enter_cost
-        model = ModelArrays(agents=truth.arrays, environment=true_environment(environment).arrays, problem=problem)
+        model = ModelArrays(agents=truth, environment=true_environment(environment).arrays, problem=problem)
         no_keys = np.empty(0, dtype=np.int64)
         return Workspace(
             learner=self.learner,

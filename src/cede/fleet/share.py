@@ -41,7 +41,9 @@ def new_share(row: Ints, known: int, delta: Table) -> Share:
 
 def own_share(counts: CountsArrays) -> Share:
     """Return the share of a layer whose rows are all each team's own."""
-    return new_share(np.full(counts.counted, -1, dtype=np.int64), int(counts.seen.end), Table.empty(0, counts.n_columns))
+    n, end, nothing = counts.counted, counts.seen.end, Table.empty(0, counts.n_columns)
+    ends = {"has_own": int(n > 0), "known": end, "begin": end}
+    return Share(row=np.zeros(n, dtype=np.int64) - 1, home=np.zeros(n, dtype=np.int64), **ends, snapshot=nothing, delta=nothing)
 
 
 def take_over(table: Table, share: Share, snapshot: Table) -> None:

@@ -39,7 +39,7 @@ from cede.planning.passes import empty_plan, negated, run_endless, run_pass
 from cede.problem.arrays import problem_of
 from cede.problem.task import Task
 from cede.rows.cost_sums import COUNT, REST, SQUARES, SUM, CostLayer
-from cede.rows.places import COSTS, ENVIRONMENT, cost_places
+from cede.rows.places import COSTS, ENVIRONMENT, Places
 from cede.rows.stored import Counts, LayerCounts
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def flat_form(learner: "Learner") -> tuple[Task, LayerCounts | None]:
 
     UCRL2 keeps sums relative to the range of costs of each state, a task has one range for all.
     """
-    task, where = learner.task, cost_places(learner.task, flat=True)
+    task, where = learner.task, Places(learner.task, flat=True).costs
     slots, (low, high) = int(task.layout.n_slots.sum()), task.extremes_of_env_cost
     known = np.repeat(low[:, None], slots, axis=1)
     if not where.place.size:

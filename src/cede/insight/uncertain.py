@@ -12,7 +12,7 @@ from cede.insight.occupancy import Tables
 from cede.insight.visits import visits_by_place
 from cede.planning.passes import value_under
 from cede.problem.layout import BY_PREV_AGENT, BY_TIME
-from cede.rows.places import places_of
+from cede.rows.places import Places
 
 if TYPE_CHECKING:
     from cede.learners.learner import Learner
@@ -87,7 +87,7 @@ def widest(learner: "Learner", names: list[str], policy: Policy, met: Floats) ->
     actions = task.action_names or tuple(f"action {a}" for a in range(task.n_actions))
     owners = np.repeat(np.arange(len(task.tables)), task.layout.n_slots), np.zeros(len(learner.beliefs[1].row), dtype=np.int64)
     visited = visits_by_place(learner)
-    places, all_stakes = places_of(task, structure=learner.settings.structure), stakes(learner, policy, met)
+    places, all_stakes = Places(task, structure=learner.settings.structure).place, stakes(learner, policy, met)
     rows: list[WideRow] = []
     for layer, (place, belief, stake, visits, owner) in enumerate(
         zip(places, learner.beliefs, all_stakes, visited, owners, strict=True)

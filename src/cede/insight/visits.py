@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cede._base.arrays import Floats
-from cede.rows.places import places_of
+from cede.rows.places import Places
 
 if TYPE_CHECKING:
     from cede.learners.learner import Learner
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def visits_by_place(learner: "Learner") -> tuple[Floats, Floats]:
     """Return the visits of the row of each place: of the agents, (slots, S), and of the environment, (P * S, A). Not for UCRL2."""
-    agents, environment = places_of(learner.task, structure=learner.settings.structure)
+    agents, environment = Places(learner.task, structure=learner.settings.structure).place
     acted, followed = (np.asarray(layer.sum(axis=1)).ravel() for layer in (learner.counts.agents, learner.counts.environment))
     return acted[agents], followed[environment]
 

@@ -5,8 +5,6 @@
 In a table of counts the first `counted` rows are counted; rows of a known policy or environment follow.
 """
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 
@@ -41,20 +39,21 @@ from cede.problem.structure import Outcomes
 from cede.problem.task import Task
 from cede.rows.cost_sums import CostLayer
 from cede.rows.fading import forgetting_arrays
-from cede.rows.places import COSTS, ENVIRONMENT, agent_rows, all_agents, cases_of, layer_shapes
+from cede.rows.places import COSTS, ENVIRONMENT
 from cede.rows.working import SharedCounts, Working
 
 ACCURACY = 0.1  # of plans without horizon: this fraction of the range of values, over the square root of the number of steps
 
 
-def load_counts(task: Task, settings: Settings, state: LearnerState, shared: SharedCounts | None) -> Working:
+def load_counts(sizes: Sizes, state: LearnerState, shared: SharedCounts | None) -> Working:
     """Make the working counts of a learner from its state. Known tables are appended after the counted rows.
 
     shared: the environment counts of the fleet, if the learner belongs to one; None: the learner has its own.
     """
-    rules, rows = settings.forgetting, agent_rows(task, settings.structure)
-    agents = [(n, rules.agents.get(name)) for name, n in zip(task.tables, rows, strict=True)]
-    environment = [(Sizes(task, settings).seen["environment"][0], rules.environment)]
+    task, settings, places = sizes.task, sizes.settings, sizes.places
+    rules = settings.forgetting
+    agents = [(n, rules.agents.get(name)) for name, n in zip(task.tables, places.agent_rows, strict=True)]
+    environment = [(places.shapes[ENVIRONMENT][0], rules.environment)]
     forgetting = (
         forgetting_arrays(agents, task.plan_steps, state.agents_recent.copy()),
         forgetting_arrays(environment, task.plan_steps, state.environment_recent.copy()),
@@ -65,16 +64,16 @@ def load_counts(task: Task, settings: Settings, state: LearnerState, shared: Sha
         known["known_agents"] = sp.csr_array(np.concatenate(policies))
     if settings.knowledge.environment is not None:
         known["known_environment"] = true_environment(settings.knowledge.environment).centre.matrix()
-    counting: dict[str, Any] = {"flat": settings.flat, "structure": settings.structure, "forgetting": forgetting}
-    return Working(task, state.counts, shared=shared, **counting, **known)
+    return Working(places, state.counts, shared=shared, forgetting=forgetting, **known)
 
 
-def new_arrays(task: Task, settings: Settings, working: Working) -> LearnerArrays:
+def new_arrays(sizes: Sizes, working: Working) -> LearnerArrays:
     """Make the arrays of a learner for the kernels, which read and write the tables of the working counts in place."""
+    task, settings = sizes.task, sizes.settings
     agents, environment = agents_layer(task, settings, working), environment_layer(task, settings, working)
     (least, most), enter = task.extremes_of_env_cost, task.extremes_of_enter_cost
-    costs, sizes = working.costs, radius_sizes(task, settings)
-    costs.kind = sizes.cost_kind
+    costs, radii = working.costs, radius_sizes(sizes)
+    costs.kind = radii.cost_kind
     problem, limits = problem_of(task, first_env_cost(task, settings, costs)), limits_arrays(task, settings.limits)
     if costs.enter_place.size:
         problem.enter_cost = np.where(np.isnan(task.enter_cost), enter[0], task.enter_cost)  # the planner reads believed costs
@@ -99,7 +98,7 @@ def new_arrays(task: Task, settings: Settings, working: Working) -> LearnerArray
         most_enter=enter[1],
         replan=replan_code(settings),
         radii=Radii(),
-        sizes=sizes,
+        sizes=radii,
         endless=endless_of(task, settings),
         greedy=GreedyBounds(**bounds),
         limits=limits,
@@ -175,7 +174,7 @@ def agents_layer(task: Task, settings: Settings, working: Working) -> LayerArray
     relabels outcomes or rows are sampled (`has_own_agents_table`).
     """
     counts, apart = working.agents, has_own_agents_table(settings)
-    whole = all_agents(task, settings.structure)
+    whole = working.places.agents
     row, behind = (whole.row, len(whole.case)) if apart else (counts.place.copy(), counts.counted)
     for number, policy in settings.knowledge.agents.items():
         places = task.layout.slots(number)
@@ -255,19 +254,18 @@ def replan_code(settings: Settings) -> int:
     return settings.replan
 
 
-def radius_sizes(task: Task, settings: Settings) -> RadiusSizes:
+def radius_sizes(sizes: Sizes) -> RadiusSizes:
     """Return the sizes on which the constants of the radii depend.
 
     As in the paper all agents count, known agents with one slot each even if they vary. With declared structure of agents, only
     learned agents count, with their cases.
     """
-    layers = layer_shapes(task, flat=settings.flat, structure=settings.structure)
-    (rows, outcomes), (cost_rows, _) = layers[ENVIRONMENT], layers[COSTS]
+    task, settings, places = sizes.task, sizes.settings, sizes.places
+    (rows, outcomes), (cost_rows, _) = places.shapes[ENVIRONMENT], places.shapes[COSTS]
     slots = [1 if d in settings.knowledge.agents and not settings.flat else int(n) for d, n in enumerate(task.layout.n_slots)]
-    cases = cases_of(task, settings.structure)
     if settings.structure is not None and settings.structure.agents:
         slots = [0 if d in settings.knowledge.agents else n for d, n in enumerate(slots)]
-    rows_of_agents = sum(n * seen for n, seen in zip(slots, cases, strict=True))
+    rows_of_agents = sum(n * seen for n, seen in zip(slots, places.cases, strict=True))
     agents_kind, environment_kind = (None, None) if settings.belief is None else settings.belief.of_layers
     learns = cost_rows > 0 and settings.belief is not None
     # UCRL2 has the intervals of its own paper around mean costs; all others split delta, see beliefs/costs.py

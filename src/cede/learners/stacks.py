@@ -8,8 +8,8 @@ import numpy as np
 
 from cede._base import check
 from cede.beliefs.extras import Extras, check_extras, of_layer, stack_extras, unstack_extras
-from cede.learners.state import ARRAYS, PLAN, Arrays, LearnerState, Names, Sizes, at_start, check_array, has, most_episodes
-from cede.rows.places import AGENT, COSTS, ENVIRONMENT, START, agent_rows
+from cede.learners.state import ARRAYS, PLAN, Arrays, LearnerState, Names, Sizes, at_start, check_array, most_episodes
+from cede.rows.places import AGENT, COSTS, ENVIRONMENT, START
 from cede.rows.stored import Counts, LayerCounts, apart, below_one_another, check_layer, check_outcomes_counted, check_sums
 
 STACKED = {"agents": AGENT, "environment": ENVIRONMENT, "costs": COSTS, "starts": START}  # layers of a stack of teams
@@ -28,7 +28,7 @@ def stack_states(sizes: Sizes, states: Sequence[LearnerState], names: Sequence[N
         result[f"{name}_size"] = np.array([len(layer.key) for layer in seen], dtype=np.int64)
         result[f"{name}_key"] = np.concatenate([layer.key for layer in seen])
         result[f"{name}_number"] = np.concatenate([layer.number for layer in seen])
-    for declared in has(sizes) + [declared for declared in ARRAYS if keeps_plans and declared.name in PLAN]:
+    for declared in sizes.arrays + [declared for declared in ARRAYS if keeps_plans and declared.name in PLAN]:
         shape, arrays = declared.metadata["shape"](sizes), [getattr(state, declared.name) for state in states]
         if declared.name in PLAN:  # untouched zeros need no memory
             result[declared.name] = np.zeros((len(states), *shape), dtype=declared.metadata["dtype"])
@@ -50,17 +50,16 @@ def unstack_states(
     number of those in the learner's own environment counts. Large arrays are not copied.
     """
     result = []
-    ends = {name: np.cumsum(stacked[f"{name}_size"]) for name in STACKED}
-    rows = agent_rows(sizes.task, sizes.settings.structure)
+    ends = {name: stacked[f"{name}_size"].cumsum() for name in STACKED}
     extras = unstack_extras(sizes.extras, stacked, len(before))
     for i, state in enumerate(before):
-        values: dict[str, Any] = {"extras": extras[i], **{declared.name: stacked[declared.name][i] for declared in has(sizes)}}
+        values: dict[str, Any] = {"extras": extras[i], **{declared.name: stacked[declared.name][i] for declared in sizes.arrays}}
         layers: dict[str, LayerCounts] = {}
         for name, end in ends.items():
             part = slice(end[i] - stacked[f"{name}_size"][i], end[i])
             key, number = stacked[f"{name}_key"][part].copy(), stacked[f"{name}_number"][part].copy()
             if name == "agents":
-                parts = apart(LayerCounts(sizes.seen[name], key, number), rows)
+                parts = apart(LayerCounts(sizes.seen[name], key, number), sizes.places.agent_rows)
                 layers |= {f"{AGENT}{agent}": part for agent, part in zip(names[i], parts, strict=True)}
             elif len(key):
                 layers[STACKED[name]] = LayerCounts(sizes.seen[name], key, number)
@@ -74,14 +73,12 @@ def unstack_states(
 
 def stacked_layers(sizes: Sizes, states: Sequence[LearnerState], names: Sequence[Names], name: str) -> list[LayerCounts]:
     """Return a layer of each team, by its name in a stack; of all agents of a team together. names: of the agents of each team."""
-    if name != "agents":
-        empty = LayerCounts.empty(sizes.shapes[STACKED[name]])
-        return [state.counts.layers.get(STACKED[name], empty) for state in states]
-    empties = [LayerCounts.empty((rows, sizes.task.n_actions)) for rows in agent_rows(sizes.task, sizes.settings.structure)]
-    return [
-        below_one_another([state.counts.layers.get(f"{AGENT}{agent}", empty) for agent, empty in zip(own, empties, strict=True)])
-        for state, own in zip(states, names, strict=True)
-    ]
+    if name == "agents":
+        return [
+            below_one_another(state.counts.layers, sizes.places.of_agents(own)) for state, own in zip(states, names, strict=True)
+        ]
+    shape = {STACKED[name]: sizes.places.shapes[STACKED[name]]}
+    return [below_one_another(state.counts.layers, shape) for state in states]
 
 
 def part_of(stacked: Arrays, begin: int, end: int) -> Arrays:

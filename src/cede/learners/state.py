@@ -7,7 +7,7 @@ the code that uses it.
 
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from typing import Any
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints, Policy
+from cede._base.remade import Remade
 from cede._kernels.limits import PRICE
 from cede.beliefs.extras import Extra, Extras, check_extras, of_layer
 from cede.beliefs.feature_prior import FeaturePrior, LayerRows
@@ -25,7 +26,7 @@ from cede.learners.settings import Settings
 from cede.problem.policies import checked_switching_policy
 from cede.problem.task import Task
 from cede.rows.fading import Window, longest_window
-from cede.rows.places import AGENT, COSTS, ENVIRONMENT, START, agent_rows, layer_shapes
+from cede.rows.places import AGENT, COSTS, ENVIRONMENT, START, Places
 from cede.rows.stored import (
     MOST_COUNT,
     NOTHING,
@@ -42,23 +43,33 @@ PRICE_NUMBERS, RECORD_NUMBERS = (dtype.itemsize // 8 for dtype in (PRICE, RECORD
 
 
 @dataclass(frozen=True, eq=False)
-class Sizes:
+class Sizes(Remade):
     """Task and settings of a learner, from which the shapes of all fields of its state follow."""
 
     task: Task
     settings: Settings
 
     @cached_property
+    def places(self) -> Places:
+        """Return the rows of all layers."""
+        return Places(self.task, self.settings.flat, self.settings.structure)
+
+    @property
     def shapes(self) -> dict[str, tuple[int, int]]:
         """Return (rows, columns) of every layer, by name."""
-        return layer_shapes(self.task, flat=self.settings.flat, structure=self.settings.structure)
+        return self.places.shapes
 
     @cached_property
     def seen(self) -> dict[str, tuple[int, int]]:
         """Return (rows, columns) of the counts of all agents, of the environment, of the sums of costs and of first states."""
-        agents = sum(agent_rows(self.task, self.settings.structure)), self.task.n_actions
-        others = {"environment": self.shapes[ENVIRONMENT], "costs": self.shapes[COSTS], "starts": self.shapes[START]}
-        return {"agents": agents, **others}
+        shapes = self.places.shapes
+        others = {"environment": shapes[ENVIRONMENT], "costs": shapes[COSTS], "starts": shapes[START]}
+        return {"agents": (sum(self.places.agent_rows), self.task.n_actions), **others}
+
+    @cached_property
+    def arrays(self) -> "list[Field[Any]]":
+        """Return the declared array fields, without policy and value, that such a learner has."""
+        return [declared for declared in ARRAYS if declared.name not in PLAN and declared.metadata["when"](self)]
 
     @cached_property
     def option(self) -> FeaturePrior | None:
@@ -67,7 +78,7 @@ class Sizes:
         if settings.features is None:
             return None
         own, agents, environment = settings.modelled_agents(task), self.seen["agents"], self.seen["environment"]
-        rows = agent_rows(task, settings.structure)
+        rows = self.places.agent_rows
         ends = np.cumsum(rows).tolist()
         blocks = {name: (end - n, end if name in own else end - n) for name, n, end in zip(task.tables, rows, ends, strict=True)}
         whole = {"environment": (0, environment[0] if settings.models_environment(task) else 0)}
@@ -109,7 +120,7 @@ def array_field(
     In a state, an empty array stands for the start values.
     """
     about = {"dtype": np.dtype(dtype), "shape": shape, "when": when, "start": start, "limit": limit}
-    return field(default_factory=lambda: np.empty(0, dtype=dtype), metadata=about)
+    return field(default_factory=partial(np.empty, 0, dtype), metadata=about)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,11 +224,6 @@ ARRAYS: tuple[Field[Any], ...] = tuple(declared for declared in fields(LearnerSt
 Arrays = dict[str, NDArray[Any]]
 
 
-def has(sizes: Sizes) -> list[Field[Any]]:
-    """Return the array fields, without policy and value, of a learner with this task and these settings."""
-    return [declared for declared in ARRAYS if declared.name not in PLAN and declared.metadata["when"](sizes)]
-
-
 def at_start(declared: Field[Any], sizes: Sizes) -> NDArray[Any]:
     """Return an array field as it is at the start."""
     return np.full(declared.metadata["shape"](sizes), declared.metadata["start"], dtype=declared.metadata["dtype"])
@@ -269,7 +275,7 @@ def unpack_layers(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str,
     else:
         fused = LayerCounts(sizes.seen["agents"], arrays["agents_key"], arrays["agents_number"])
         check_layer("file", "agents", fused)
-        rows = agent_rows(sizes.task, sizes.settings.structure)
+        rows = sizes.places.agent_rows
         layers = dict(zip((f"{AGENT}{name}" for name in sizes.task.tables), apart(fused, rows), strict=True))
         for name, old in ((ENVIRONMENT, "environment"), (COSTS, "costs"), (START, "starts")):
             if f"{old}_key" in arrays:

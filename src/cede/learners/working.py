@@ -49,12 +49,13 @@ class WorkingLearner:
     ) -> None:
         self.task, self.settings, self.seed = task, settings, seed
         self.scale_at = scale_at or (lambda episode: settings.scale)
-        self.counts = load_counts(task, settings, state, shared)
+        sizes = Sizes(task, settings)
+        self.counts = load_counts(sizes, state, shared)
         self.plan, self.planned, self.stale = plan_of(task, state), state.planned, state.stale
-        self.sizes = radius_sizes(task, settings)
-        self._arrays = new_arrays(task, settings, self.counts)
+        self.sizes = radius_sizes(sizes)
+        self._arrays = new_arrays(sizes, self.counts)
         put_state(self._arrays, task, settings, state)
-        self.option, self.extras = Sizes(task, settings).option, of_layer(state.extras, "agents")
+        self.option, self.extras = sizes.option, of_layer(state.extras, "agents")
         if shared is None:
             self.counts.shared.extras = of_layer(state.extras, "environment")
 

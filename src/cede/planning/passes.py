@@ -357,7 +357,8 @@ def pass_scratch(model: ModelArrays, shape: tuple[int, ...]) -> PassScratch:
     """
     problem = model.problem
     adds_up = problem.enter_cost.size > 0 or problem.discount != 1.0
-    sizes = (shape[0], shape[2], model.environment.table.n_rows, model.agents.table.n_rows, shape[1] if adds_up else 0)
+    rows = (len(model.environment.table.start), len(model.agents.table.start))
+    sizes = (shape[0], shape[2], *rows, shape[1] if adds_up else 0)
     key = (*sizes, *problem.env_cost.shape)
     passes: dict[tuple[int, ...], PassScratch] = _kept.__dict__.setdefault("passes", {})
     scratch = passes.pop(key, None)

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints, read_only
@@ -328,9 +327,8 @@ def check_sizes_of_costs(owner: str, costs: Mapping[str, Any]) -> None:
     """Check that no cost is too large, and that the largest is not too small to be squared."""
     largest = 0.0
     for name, value in costs.items():
-        array = np.atleast_1d(np.asarray(value, dtype=np.float64)) if value is not None else np.zeros(1)
-        finite: NDArray[Any] = np.abs(array[np.isfinite(array)])
-        largest = max(largest, float(finite.max()) if finite.size else 0.0)
+        array = np.asarray(0.0 if value is None else value, dtype=np.float64)
+        largest = max(largest, float(np.abs(array[np.isfinite(array)]).max(initial=0.0)))
         if largest > MOST_COST:
             check.fail(owner, f"the largest {name}", largest, f"at most {MOST_COST:g} in size")
     if 0.0 < largest < LEAST_COST:

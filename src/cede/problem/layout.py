@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cede._base import check
-from cede._base.arrays import Floats, Ints, read_only
+from cede._base.arrays import Floats, Ints
 
 VariesWith = Literal["time", "prev_agent"] | None
 
@@ -63,14 +63,14 @@ def layout_of(
 ) -> Layout:
     """Return the layout of a task. aim, table, varies_with: (D,), of each agent (`Modes`)."""
     sizes: dict[VariesWith, int] = {None: 1, "time": horizon or 1, "prev_agent": len(table)}
-    of_policy = [varies_with[int(np.argmax(table == i))] for i in range(int(table.max()) + 1)]
+    of_policy = [varies_with[int((table == i).argmax())] for i in range(int(table.max()) + 1)]
     n_slots = np.array([sizes[kind] for kind in of_policy], dtype=np.int64)
-    first_slot = np.cumsum(n_slots) - n_slots
+    first_slot = n_slots.cumsum() - n_slots
     factor = 1.0 if discount is None else discount
     left = np.zeros(0 if horizon is None else horizon + 1)
     for t in range(len(left) - 2, -1, -1):
         left[t] = 1.0 + factor * left[t + 1]
-    arrays = {
+    arrays: dict[str, Any] = {
         "aim": np.array(aim, dtype=np.int64),
         "n_slots": n_slots,
         "first_slot": first_slot,
@@ -78,4 +78,6 @@ def layout_of(
         "vary": np.array([KIND[kind] for kind in varies_with], dtype=np.int64),
         "left": left,
     }
-    return Layout(factor=factor, **{name: read_only(array) for name, array in arrays.items()})
+    for array in arrays.values():
+        array.setflags(write=False)
+    return Layout(factor=factor, **arrays)

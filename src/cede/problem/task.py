@@ -206,7 +206,7 @@ class Task(Remade):
             folded = fold(self.agents, self.switch_cost, delays, own)
             for names in (folded.agents, folded.modes.tables):
                 checked_names("Task", names)
-            modes, members = folded.modes, self.n_agents
+            modes, members = folded.modes, len(self.agents)
             self._set(
                 varies_with=tuple(self.varies_with[i] if i < members else None for i in modes.table),
                 control_cost=read_only(np.ascontiguousarray(self.control_cost[..., np.array(modes.acting)])),
@@ -233,12 +233,12 @@ class Task(Remade):
         """Return who acts, and by which policy, when each agent is in control: `modes`, or its plain form if that is None."""
         return Modes.plain(self.agents) if self.modes is None else self.modes
 
-    @property
+    @cached_property
     def members(self) -> tuple[str, ...]:
         """Return the names of the agents of the team, without steps of slow hand-overs: ("machine", "human") in the example."""
         return tuple(self.agents[: max(self.roles.acting) + 1])
 
-    @property
+    @cached_property
     def tables(self) -> tuple[str, ...]:
         """Return the names of the T policies to learn: those of the members, then those for taking over (on_takeover).
 
@@ -360,18 +360,18 @@ class Task(Remade):
         """Return whether there are both a horizon and a discount: then costs are discounted, but shares of steps are not."""
         return self.horizon is not None and self.discount is not None
 
-    @property
+    @cached_property
     def plan_steps(self) -> int:
         """Return the number of time steps of a plan: L, or 1 without a horizon."""
         return 1 if self.horizon is None else self.horizon
 
-    @property
+    @cached_property
     def policy_shape(self) -> tuple[int, ...]:
         """Return the shape of a switching policy: (L, S, D), or (S, D) without a horizon."""
         sides = (self.n_states, self.n_agents)
         return sides if self.horizon is None else (self.horizon, *sides)
 
-    @property
+    @cached_property
     def n_periods(self) -> int:
         """Return the number of tables of the environment: 1 unless it varies with time."""
         return 1 if self.periods is None else int(self.periods.max()) + 1
@@ -434,7 +434,7 @@ class Task(Remade):
         """
         return policy_of_rule(self, rule)
 
-    @property
+    @cached_property
     def n_agents(self) -> int:
         return len(self.agents)
 
@@ -486,7 +486,7 @@ class Task(Remade):
     def table_varies(self) -> tuple[VariesWith, ...]:
         """Return what each policy varies with besides the state, for each of `tables`, (T,)."""
         assert self.varies_with is not None
-        return tuple(self.varies_with[int(np.argmax(self.table == i))] for i in range(len(self.tables)))
+        return tuple(self.varies_with[int((self.table == i).argmax())] for i in range(len(self.tables)))
 
     @cached_property
     def layout(self) -> Layout:

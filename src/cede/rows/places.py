@@ -5,12 +5,15 @@ A place is a policy of `task.tables` with its slot and state (agents), a state w
 declared structure demands.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from cede._base.arrays import Floats, Ints
+from cede._base.remade import Remade
 from cede.problem.structure import Outcomes, Structure, n_cases
 from cede.problem.task import Task
 from cede.rows.cost_sums import N_SUMS
@@ -21,31 +24,9 @@ AGENT, ENVIRONMENT, COSTS, START = "agent/", "environment", "costs", "start"  # 
 NO_INTS: Ints = np.empty(0, dtype=np.int64)
 
 
-def layer_shapes(task: Task, *, flat: bool = False, structure: Structure | None = None) -> dict[str, Shape]:
-    """Return (rows, columns) of each layer, by name: the agents as in `task.tables`, the environment, costs and first states.
-
-    flat: for UCRL2, whose environment has a row for each state and slot. structure: if declared, rows are cases.
-    """
-    numbers = zip(task.tables, task.layout.n_slots, cases_of(task, structure), strict=True)
-    result = {f"{AGENT}{name}": (int(slots) * cases, task.n_actions) for name, slots, cases in numbers}
-    if structure is not None and structure.environment is not None:
-        result[ENVIRONMENT] = (structure.environment.n_cases, structure.environment.to.shape[1])
-    else:
-        columns = int(task.layout.n_slots.sum()) if flat else task.n_actions
-        result[ENVIRONMENT] = (task.n_periods * task.n_states * columns, task.n_states)
-    result[COSTS] = (len(cost_places(task, flat=flat, structure=structure).least), N_SUMS)
-    result[START] = (1, task.n_states)
-    return result
-
-
-def agent_rows(task: Task, structure: Structure | None) -> list[int]:
-    """Return how many rows each policy of `task.tables` has."""
-    return [int(slots) * cases for slots, cases in zip(task.layout.n_slots, cases_of(task, structure), strict=True)]
-
-
 @dataclass(frozen=True, eq=False)
 class CostPlaces:
-    """The rows of unknown costs, and their ranges. `cost_places` makes it."""
+    """The rows of unknown costs, and their ranges. `Places.costs` makes it."""
 
     place: Ints  # (S, A), or (S, slots) for UCRL2: the row of each cost, -1: it is known; empty: all are
     enter_place: Ints  # (S,) the row of the cost of arriving, -1: it is known; empty: all are
@@ -53,100 +34,135 @@ class CostPlaces:
     spread: Floats  # (rows,) the most minus the least
 
 
-def cost_places(task: Task, *, flat: bool = False, structure: Structure | None = None) -> CostPlaces:
-    """Return the rows of unknown costs. Arguments: as for `layer_shapes`.
-
-    UCRL2, which ignores actions, must learn the mean cost of every agent in every state where actions differ in cost.
-    """
-    low, high = task.extremes_of_env_cost
-    unknown = np.isnan(task.env_cost)
-    if flat:
-        unknown = np.repeat(((high > low) & ~task.is_terminal)[:, None], int(task.layout.n_slots.sum()), axis=1)
-    labels = np.arange(unknown.size).reshape(unknown.shape)
-    if structure is not None and structure.costs is not None and not flat:
-        labels = structure.costs
-    used, number = np.unique(labels[unknown], return_inverse=True)
-    place = np.full(unknown.shape, -1, dtype=np.int64)
-    place[unknown] = number
-    least, spread = np.empty(len(used)), np.empty(len(used))
-    states = np.nonzero(unknown)[0]
-    ends = (low, high) if flat else (np.full(task.n_states, end) for end in task.cost_range or (0.0, 0.0))
-    lowest, highest = ends
-    least[number], spread[number] = lowest[states], (highest - lowest)[states]
-    enter_place = np.empty(0, dtype=np.int64)
-    if task.enter_cost is not None and np.isnan(task.enter_cost).any():
-        enter_unknown = np.isnan(task.enter_cost)
-        enter_place = np.where(enter_unknown, len(used) + np.cumsum(enter_unknown) - 1, -1)
-        n, (begin, end) = int(enter_unknown.sum()), task.enter_cost_range
-        least, spread = np.concatenate([least, np.full(n, begin)]), np.concatenate([spread, np.full(n, end - begin)])
-    return CostPlaces(place if len(used) else np.empty((0, 0), dtype=np.int64), enter_place, least, spread)
-
-
-def cases_of(task: Task, structure: Structure | None) -> list[int]:
-    """Return how many situations each policy of `task.tables` distinguishes: all states, or its declared cases."""
-    declared = {} if structure is None else structure.agents
-    return [n_cases(declared[name]) if name in declared else task.n_states for name in task.tables]
-
-
-def new_layers(task: Task, *, flat: bool = False, structure: Structure | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the fields of `CountsArrays` that follow from the task, for the agents and for the environment.
-
-    These are `place`, `outcomes`, `counted` and `n_columns`. Rows of the agents are ordered by agent, then slot, then case; rows of
-    the environment by state and action, or as the structure numbers its cases.
-    """
-    whole, outcomes = all_agents(task, structure), None if structure is None else structure.environment
-    relabelled = structure is not None and any(isinstance(seen, Outcomes) for seen in structure.agents.values())
-    agents = {
-        "place": whole.case[whole.row],
-        "outcomes": outcome_index(whole if relabelled else None),
-        "counted": sum(agent_rows(task, structure)),
-        "n_columns": task.n_actions,
-    }
-    rows, columns = layer_shapes(task, flat=flat, structure=structure)[ENVIRONMENT]
-    each = np.arange(rows).reshape(task.n_periods * task.n_states, -1) if outcomes is None else outcomes.case[outcomes.row]
-    environment = {
-        "place": each,
-        "outcomes": outcome_index(outcomes),
-        "counted": rows,
-        "n_columns": columns,
-    }
-    return agents, environment
-
-
-def places_of(task: Task, *, structure: Structure | None = None) -> tuple[Ints, Ints]:
-    """Return the row in which each place is counted: (slots, S) for the agents' table, (P * S, A) for the environment's."""
-    agents, environment = new_layers(task, structure=structure)
-    return agents["place"], environment["place"]
-
-
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The declared structure of all agents of a task together, laid out as `Outcomes` is for one agent. `all_agents` makes it."""
+    """The declared structure of all agents of a task, laid out as `Outcomes` is for one agent. `Places.agents` makes it."""
 
     row: Ints  # (slots, S)
     case: Ints  # (rows,) row of the counts
     to: Ints  # (rows, A) the action of each outcome
 
 
-def all_agents(task: Task, structure: Structure | None) -> Rows:
-    """Return the cases of all agents of a task, agent by agent and slot by slot; without a declaration each state is a case."""
-    declared = {} if structure is None else structure.agents
-    same = np.arange(task.n_actions)[None, :]
-    row, case, to = np.empty((int(task.layout.n_slots.sum()), task.n_states), dtype=np.int64), [], []
-    rows, cases = 0, 0
-    for d, name in enumerate(task.tables):
-        seen = declared.get(name, np.arange(task.n_states))
-        for slot in range(int(task.layout.n_slots[d])):
-            if isinstance(seen, Outcomes):
-                own, here, means = seen.case, seen.row, seen.to.astype(np.int64)
-            else:
-                own, here = np.arange(n_cases(seen)), seen
-                means = np.repeat(same, len(own), axis=0)
-            row[int(task.layout.first_slot[d]) + slot] = rows + here
-            case.append(cases + own)
-            to.append(means)
-            rows, cases = rows + len(own), cases + n_cases(seen)
-    return Rows(row, np.concatenate(case), np.concatenate(to))
+@dataclass(frozen=True, eq=False)
+class Places(Remade):
+    """The rows in which the steps of a team are counted, by layer, as they follow from its task.
+
+    flat: for UCRL2, whose environment has a row for each state and slot. structure: if declared, rows are cases.
+    """
+
+    task: Task
+    flat: bool = False
+    structure: Structure | None = None
+
+    @cached_property
+    def cases(self) -> list[int]:
+        """Return how many situations each policy of `task.tables` distinguishes: all states, or its declared cases."""
+        declared = {} if self.structure is None else self.structure.agents
+        return [n_cases(declared[name]) if name in declared else self.task.n_states for name in self.task.tables]
+
+    @cached_property
+    def agent_rows(self) -> list[int]:
+        """Return how many rows each policy of `task.tables` has."""
+        return [int(slots) * cases for slots, cases in zip(self.task.layout.n_slots, self.cases, strict=True)]
+
+    @cached_property
+    def shapes(self) -> dict[str, Shape]:
+        """Return (rows, columns) of each layer, by name: agents as in `task.tables`, environment, costs and first states."""
+        task, outcomes = self.task, None if self.structure is None else self.structure.environment
+        result = self.of_agents(task.tables)
+        if outcomes is not None:
+            result[ENVIRONMENT] = (outcomes.n_cases, outcomes.to.shape[1])
+        else:
+            columns = int(task.layout.n_slots.sum()) if self.flat else task.n_actions
+            result[ENVIRONMENT] = (task.n_periods * task.n_states * columns, task.n_states)
+        result[COSTS] = (len(self.costs.least), N_SUMS)
+        result[START] = (1, task.n_states)
+        return result
+
+    def of_agents(self, names: Iterable[str]) -> dict[str, Shape]:
+        """Return (rows, columns) of the layers of all agents. names: of their policies, as `task.tables`."""
+        return {f"{AGENT}{name}": (rows, self.task.n_actions) for name, rows in zip(names, self.agent_rows, strict=True)}
+
+    @cached_property
+    def costs(self) -> CostPlaces:
+        """Return the rows of unknown costs.
+
+        UCRL2, which ignores actions, must learn the mean cost of every agent in every state where actions differ in cost.
+        """
+        task, flat, structure = self.task, self.flat, self.structure
+        none = np.empty((0, 0), dtype=np.int64)
+        if not (flat or task.learns_costs):
+            return CostPlaces(none, NO_INTS, np.empty(0), np.empty(0))
+        low, high = task.extremes_of_env_cost
+        unknown = np.isnan(task.env_cost)
+        if flat:
+            unknown = np.repeat(((high > low) & ~task.is_terminal)[:, None], int(task.layout.n_slots.sum()), axis=1)
+        labels = np.arange(unknown.size).reshape(unknown.shape)
+        if structure is not None and structure.costs is not None and not flat:
+            labels = structure.costs
+        used, number = np.unique(labels[unknown], return_inverse=True)
+        place = np.full(unknown.shape, -1, dtype=np.int64)
+        place[unknown] = number
+        least, spread = np.empty(len(used)), np.empty(len(used))
+        states = np.nonzero(unknown)[0]
+        ends = (low, high) if flat else (np.full(task.n_states, end) for end in task.cost_range or (0.0, 0.0))
+        lowest, highest = ends
+        least[number], spread[number] = lowest[states], (highest - lowest)[states]
+        enter_place = NO_INTS
+        if task.enter_cost is not None and np.isnan(task.enter_cost).any():
+            enter_unknown = np.isnan(task.enter_cost)
+            enter_place = np.where(enter_unknown, len(used) + np.cumsum(enter_unknown) - 1, -1)
+            n, (begin, end) = int(enter_unknown.sum()), task.enter_cost_range
+            least, spread = np.concatenate([least, np.full(n, begin)]), np.concatenate([spread, np.full(n, end - begin)])
+        return CostPlaces(place if len(used) else none, enter_place, least, spread)
+
+    @cached_property
+    def agents(self) -> "Rows":
+        """Return the cases of all agents, agent by agent and slot by slot; without a declaration each state is a case."""
+        task, declared = self.task, {} if self.structure is None else self.structure.agents
+        same, slots = np.arange(task.n_actions)[None, :], int(task.layout.n_slots.sum())
+        if not declared:
+            each = np.arange(slots * task.n_states)
+            return Rows(each.reshape(slots, -1), each, same.repeat(len(each), axis=0))
+        row, case, to = np.empty((slots, task.n_states), dtype=np.int64), [], []
+        rows, cases = 0, 0
+        for d, name in enumerate(task.tables):
+            seen = declared.get(name, np.arange(task.n_states))
+            for slot in range(int(task.layout.n_slots[d])):
+                if isinstance(seen, Outcomes):
+                    own, here, means = seen.case, seen.row, seen.to.astype(np.int64)
+                else:
+                    own, here = np.arange(n_cases(seen)), seen
+                    means = np.repeat(same, len(own), axis=0)
+                row[int(task.layout.first_slot[d]) + slot] = rows + here
+                case.append(cases + own)
+                to.append(means)
+                rows, cases = rows + len(own), cases + n_cases(seen)
+        return Rows(row, np.concatenate(case), np.concatenate(to))
+
+    @cached_property
+    def place(self) -> tuple[Ints, Ints]:
+        """Return the row in which each place is counted: (slots, S) for the agents' table, (P * S, A) for the environment's.
+
+        Rows of the agents are ordered by agent, then slot, then case; rows of the environment by state and action, or as the
+        structure numbers its cases.
+        """
+        agents = self.agents.case[self.agents.row]
+        if self.structure is not None and self.structure.environment is not None:
+            return agents, self.structure.environment.case[self.structure.environment.row]
+        return agents, np.arange(self.shapes[ENVIRONMENT][0]).reshape(self.task.n_periods * self.task.n_states, -1)
+
+    def new_layers(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the fields of `CountsArrays` that follow from the task, for the agents and for the environment."""
+        structure, (agents, environment), (rows, columns) = self.structure, self.place, self.shapes[ENVIRONMENT]
+        declared = {} if structure is None else structure.agents
+        acted = self.agents if any(isinstance(seen, Outcomes) for seen in declared.values()) else None
+        came = None if structure is None else structure.environment
+        counted = {"counted": sum(self.agent_rows), "n_columns": self.task.n_actions}
+        return (
+            {"place": agents, "outcomes": outcome_index(acted), **counted},
+            {"place": environment, "outcomes": outcome_index(came), "counted": rows, "n_columns": columns},
+        )
 
 
 def outcome_index(outcomes: Outcomes | Rows | None) -> OutcomeIndex:

@@ -1,6 +1,6 @@
 """Stored counts: for each layer, by its name, the count of each outcome of each row.
 
-Layers of a team (`places.layer_shapes` lists them):
+Layers of a team (`places.Places.shapes` lists them):
 
     agent/NAME    (slots * cases, A)   N(s, d, a) of one agent, Section 3 of the paper
     environment   (S * A, S)           N'(s, a, s'); for UCRL2, which ignores actions, (S * slots, S); or (cases, outcomes)
@@ -11,7 +11,7 @@ Counts add layer by layer. Any split of the same episodes, counted separately an
 hold the same keys and numbers; matrices are views for users.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -28,7 +28,7 @@ from cede._kernels.tables import Table
 from cede.problem.structure import Outcomes, Structure
 from cede.problem.task import Task
 from cede.rows.cost_sums import N_SUMS
-from cede.rows.places import AGENT, COSTS, ENVIRONMENT, START, Shape, layer_shapes
+from cede.rows.places import AGENT, COSTS, ENVIRONMENT, START, Places, Shape
 
 MOST_COUNT = 2**62
 
@@ -97,11 +97,17 @@ class LayerCounts:
         return LayerCounts(self.shape, key, number.astype(np.float64))
 
 
-def below_one_another(layers: Sequence[LayerCounts]) -> LayerCounts:
-    """Return one layer with the rows of several layers, which have the same number of columns."""
-    columns, ends = layers[0].shape[1], np.cumsum([0, *(layer.shape[0] for layer in layers)])
-    key = np.concatenate([layer.key + end * columns for layer, end in zip(layers, ends, strict=False)])
-    return LayerCounts((int(ends[-1]), columns), key, np.concatenate([layer.number for layer in layers]))
+def below_one_another(layers: Mapping[str, LayerCounts], shapes: Mapping[str, Shape]) -> LayerCounts:
+    """Return one layer with the rows of these layers, which have the same number of columns. A missing layer has no counts."""
+    end, keys, numbers = 0, [], []
+    for name, shape in shapes.items():
+        if name in layers:
+            keys.append(layers[name].key + end * shape[1])
+            numbers.append(layers[name].number)
+        end += shape[0]
+    if not keys:
+        return LayerCounts.empty((end, shape[1]))
+    return LayerCounts((end, shape[1]), np.concatenate(keys), np.concatenate(numbers))
 
 
 def apart(layer: LayerCounts, rows: Iterable[int]) -> list[LayerCounts]:
@@ -143,7 +149,7 @@ class Counts(Remade):
     @classmethod
     def zeros(cls, task: Task, *, flat: bool = False, structure: Structure | None = None) -> "Counts":
         """Make counts of nothing for a task. flat: for UCRL2. structure: as declared, or None."""
-        shapes = layer_shapes(task, flat=flat, structure=structure)
+        shapes = Places(task, flat, structure).shapes
         return cls({name: LayerCounts.empty(shape) for name, shape in shapes.items()}, 0, 0)
 
     @classmethod
@@ -166,7 +172,7 @@ class Counts(Remade):
         costs: SciPy matrix, (rows, 4). starts: (S,). episodes, environment_episodes: counted; by default the same. flat, structure:
         as for `zeros`.
         """
-        shapes = layer_shapes(task, flat=flat, structure=structure)
+        shapes = Places(task, flat, structure).shapes
         names = [name for name in shapes if name.startswith(AGENT)]
         rows = [shapes[name][0] for name in names]
         all_agents = checked_matrix("Counts", "agents", agents, (sum(rows), task.n_actions))
@@ -195,7 +201,7 @@ class Counts(Remade):
     @property
     def all_agents(self) -> LayerCounts:
         """Return the layers of all agents below one another, as in `task.tables`."""
-        return below_one_another(list(self.agent_layers.values()))
+        return below_one_another(self.layers, {name: layer.shape for name, layer in self.layers.items() if name.startswith(AGENT)})
 
     @cached_property
     def agents(self) -> sp.csr_array:

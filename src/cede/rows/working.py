@@ -28,13 +28,11 @@ from cede.rows.places import (
     NO_INTS,
     START,
     CostPlaces,
-    agent_rows,
-    cost_places,
-    layer_shapes,
-    new_layers,
+    Places,
+    Shape,
     outcome_index,
 )
-from cede.rows.stored import NOTHING, Counts, LayerCounts, apart
+from cede.rows.stored import NOTHING, Counts, LayerCounts, apart, below_one_another
 from cede.steps.check import checked_episode
 from cede.steps.step import Episode, Steps
 
@@ -52,10 +50,12 @@ class SharedCounts:
     extras: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # of the layer "environment", declared by options of teams
 
     @classmethod
-    def load(cls, counts: Counts, known: sp.csr_array | None = None, structure: Structure | None = None) -> "SharedCounts":
-        """Make it from stored counts. known: rows of a known table, which are appended."""
-        layer = counts.layers[ENVIRONMENT]
-        return cls(layer.table(known), counts.layers[COSTS].table(), layer.shape[0], counts.environment_episodes, structure)
+    def load(
+        cls, counts: Counts, shapes: Mapping[str, Shape], known: sp.csr_array | None = None, structure: Structure | None = None
+    ) -> "SharedCounts":
+        """Make it from stored counts. shapes: of its layers. known: rows of a known table, which are appended."""
+        environment, costs = (below_one_another(counts.layers, {name: shapes[name]}) for name in (ENVIRONMENT, COSTS))
+        return cls(environment.table(known), costs.table(), environment.shape[0], counts.environment_episodes, structure)
 
     def store(self) -> dict[str, LayerCounts]:
         """Return the counts of the environment and of its costs, by layer."""
@@ -69,33 +69,32 @@ class SharedCounts:
 class Working:
     """Counts that grow in place; counting a step costs only what it changes.
 
-    counts: stored counts. flat, structure: as for `count`. shared: counts of the environment that are shared with other learners,
+    places: the rows of the task. counts: stored counts. shared: counts of the environment that are shared with other learners,
     or None. known_agents, known_environment: (n, columns) rows of known tables, appended after the counted rows. forgetting: how
     counts fade, of the agents and of the environment; None: not at all.
     """
 
     def __init__(
         self,
-        task: Task,
+        places: Places,
         counts: Counts,
         *,
-        flat: bool = False,
-        structure: Structure | None = None,
         shared: SharedCounts | None = None,
         known_agents: sp.csr_array | None = None,
         known_environment: sp.csr_array | None = None,
         forgetting: tuple[Forgetting, Forgetting] | None = None,
     ) -> None:
-        self.task, self.flat, self.structure = task, flat, structure
+        self.places, self.task, task = places, places.task, places.task
         fading = forgetting or tuple(forgetting_arrays([], task.plan_steps, NO_INTS) for _ in range(2))
-        agents, outside = new_layers(task, flat=flat, structure=structure)
-        counts = counts.completed(layer_shapes(task, flat=flat, structure=structure))
-        self.agents = CountsArrays(seen=counts.all_agents.table(known_agents), forgetting=fading[0], **agents)
+        agents, outside = places.new_layers()
+        acted = below_one_another(counts.layers, places.of_agents(task.tables))
+        self.agents = CountsArrays(seen=acted.table(known_agents), forgetting=fading[0], **agents)
         if shared is None:
-            shared = SharedCounts.load(counts, known_environment, None if structure is None else structure.of_environment)
+            declared = None if places.structure is None else places.structure.of_environment
+            shared = SharedCounts.load(counts, places.shapes, known_environment, declared)
         self.shared = shared
         self._environment = CountsArrays(seen=shared.table, forgetting=fading[1], **outside)
-        self._costs = cost_layer(task, cost_places(task, flat=flat, structure=structure), shared.costs, fading[1])
+        self._costs = cost_layer(task, places.costs, shared.costs, fading[1])
         self.problem = problem_of(task)
         self.episodes = counts.episodes
         self.starts = counts.starts.copy() if counts.starts.size else np.zeros(task.n_states)
@@ -105,7 +104,7 @@ class Working:
     def store(self, *, environment: bool = True) -> Counts:
         """Return a copy of all counts; environment: False to leave out those of the environment."""
         names = [f"{AGENT}{name}" for name in self.task.tables]
-        parts = apart(LayerCounts.of_table(self.agents.seen, self.agents.counted), agent_rows(self.task, self.structure))
+        parts = apart(LayerCounts.of_table(self.agents.seen, self.agents.counted), self.places.agent_rows)
         outside = self.shared.store() if environment else {}
         layers = {**dict(zip(names, parts, strict=True)), **outside, START: LayerCounts.of_row(self.starts)}
         return Counts(layers, self.episodes, self.shared.episodes if environment else 0)
@@ -139,7 +138,7 @@ class Working:
 
         costs, enter_costs: (n,) charged by the environment; needed where some costs are unknown.
         """
-        arguments = (*self.layers, self.problem, int(self.flat), *steps)
+        arguments = (*self.layers, self.problem, int(self.places.flat), *steps)
         if self.task.horizon is not None:
             self.add_starts(steps[1][steps[0] == 0])
         if self.costs.least.size:
@@ -172,7 +171,7 @@ class Working:
         if layer.counts.place.size:
             vary = self.task.layout.vary[who]
             slots = self.task.layout.slot[who] + np.where(vary == BY_TIME, times, np.where(vary == BY_PREV_AGENT, prevs, 0))
-            rows[0::2] = layer.counts.place[states, slots if self.flat else actions]
+            rows[0::2] = layer.counts.place[states, slots if self.places.flat else actions]
         if layer.enter_place.size:
             rows[1::2] = layer.enter_place[nexts]
         places = cost_sums.PLACES * len(np.unique(rows))
@@ -211,7 +210,7 @@ def count(task: Task, episodes: Iterable[Episode], *, flat: bool = False, struct
     checked_structure("count", structure, task.n_states, task.n_actions, task.tables)
     if flat and structure is not None:
         check.fail("count", "structure", "given", "left out with flat: agents and environment are one in that table")
-    working = Working(task, NOTHING, flat=flat, structure=structure)
+    working = Working(Places(task, flat, structure), NOTHING)
     for episode in check.items("count", "episodes", episodes, "Episodes"):
         working.add_steps(checked_episode("count", task, episode, structure))
         working.end_episode()

@@ -28,7 +28,7 @@ from cede.learners.working import WorkingLearner
 from cede.problem.task import Task
 from cede.rows import counting as kernels
 from cede.rows.cost_sums import COARSE, FINE, N_SUMS, SQUARE_UNIT
-from cede.rows.places import AGENT, COSTS, ENVIRONMENT, START, Shape, layer_shapes
+from cede.rows.places import AGENT, COSTS, ENVIRONMENT, START, Places, Shape
 from cede.rows.stored import NOTHING, Counts, LayerCounts
 from cede.rows.working import Working
 from cede.serve.names import OF_ENVIRONMENT, OF_TEAM, CountRow, Row
@@ -52,9 +52,14 @@ class Served:
         return StepCounter(self)
 
     @cached_property
+    def places(self) -> Places:
+        """Return the rows of the layers of its counts."""
+        return Places(self.task, structure=self.settings.structure)
+
+    @property
     def shapes(self) -> dict[str, Shape]:
         """Return (rows, columns) of the layers of its counts, by name."""
-        return layer_shapes(self.task, structure=self.settings.structure)
+        return self.places.shapes
 
     @property
     def endless(self) -> bool:
@@ -106,8 +111,8 @@ class StepCounter:
     """Counts the steps of teams with one task and one structure, as a learner does, into rows of the table `counts`."""
 
     def __init__(self, served: Served) -> None:
-        self.task, self.structure = served.task, served.settings.structure
-        self.working = Working(self.task, NOTHING, structure=self.structure)
+        self.task, self.places = served.task, served.places
+        self.working = Working(self.places, NOTHING)
         self.agents = [name for name in served.shapes if name.startswith(AGENT)]
         sizes = (rows * columns for rows, columns in (served.shapes[name] for name in self.agents))
         self.begins = np.cumsum([0, *sizes])  # (agents + 1,) first key of each agent among the keys of all agents
@@ -130,7 +135,7 @@ class StepCounter:
         shared = [(ENVIRONMENT, *np.unique(keys[1], return_counts=True))]
         if self.task.learns_costs:
             costs, arriving = charged("report", self.task, Steps(*columns, *amounts))
-            working = Working(self.task, NOTHING, structure=self.structure)
+            working = Working(self.places, NOTHING)
             working.add(*columns, costs=costs, enter_costs=arriving)
             sums = working.shared.store()[COSTS]
             shared.append((COSTS, sums.key, np.rint(sums.number * UNITS[sums.key % N_SUMS]).astype(np.int64)))

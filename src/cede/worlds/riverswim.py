@@ -88,8 +88,8 @@ def riverswim(
     control = check.array(owner, "control_cost", control_cost, (len(chances),), "(D,)")
     team = []
     for i, chance in enumerate(chances):
-        mix = [float(np.prod([chance if a == RIGHT else 1.0 - chance for a in sequence])) for sequence in sequences]
-        team.append(Agent(agent_name(chances, i), np.tile(mix, (N_STATES, 1)), control[i]))
+        mix = [float(np.multiply.reduce([chance if a == RIGHT else 1.0 - chance for a in sequence])) for sequence in sequences]
+        team.append(Agent(agent_name(chances, i), np.array([mix] * N_STATES), control[i]))
     structure = Structure(environment=river_outcomes(macro))
     return TwoLayerMDP(river(version, macro), Team(team, switch_cost), horizon, structure=structure, discount=discount)
 

@@ -20,6 +20,7 @@ from cede._base import check
 from cede._base.arrays import Floats
 from cede.problem.structure import Outcomes, Structure, checked_structure
 from cede.problem.task import Task
+from cede.rows.places import Places
 from cede.rows.stored import NOTHING, Counts
 from cede.rows.working import Working
 from cede.steps.log import read_log
@@ -106,7 +107,7 @@ def whole_counts(owner: str, task: Task, counts: Counts) -> Counts:
 
 def counted(task: Task, log: Iterable[Any]) -> Counts:
     """Return the counts of episodes of a log (`read_log`), without any structure."""
-    working = Working(task, NOTHING)
+    working = Working(Places(task), NOTHING)
     for steps in log:
         working.add_steps(steps)
         working.end_episode()

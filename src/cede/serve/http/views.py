@@ -16,7 +16,7 @@ from cede._base.arrays import Floats
 from cede.insight.explaining import explain
 from cede.insight.summary import summarise
 from cede.learners.learner import Learner
-from cede.rows.places import places_of
+from cede.rows.places import Places
 from cede.serve.events import Event
 from cede.serve.http import models
 from cede.serve.http.requests import (
@@ -221,7 +221,7 @@ def visits_of(learner: Learner) -> tuple[Floats, Floats]:
     States that share a row by declared structure share its visits.
     """
     task, counts = learner.task, learner.counts
-    agents_place, environment_place = places_of(task, structure=learner.settings.structure)
+    agents_place, environment_place = Places(task, structure=learner.settings.structure).place
     outcomes = np.asarray(counts.environment.sum(axis=1)).ravel()
     states = outcomes[environment_place].sum(axis=1).reshape(-1, task.n_states).sum(axis=0)
     acted = np.asarray(counts.agents.sum(axis=1)).ravel()
