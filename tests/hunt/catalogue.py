@@ -49,6 +49,7 @@ RECORDS = {
     "Estimate",
     "Explanation",
     "Summary",
+    "LearnerReport",
     "StructureCheck",
     "SuggestedStructure",
     "GymHistory",
@@ -1047,6 +1048,22 @@ def functions():
                 "by": (r"state (\d)", optional(Grouping())),
                 "start": (np.array([0.5, 0.5, 0.0]), optional(Array("chances"))),
             },
+        ),
+    )
+    yield (
+        "report",
+        lambda: Call(
+            cede.insight.report,
+            {
+                "learner": (learner(), Instance()),
+                "record": (cede.read_record(recorded()), optional(Instance())),
+                "today": ("machine", optional(Choice())),
+                "title": ("Ours", Title()),
+                "by": ("a", optional(Grouping())),
+                "draws": (3, Integer(2)),
+                "progress": (False, Progress()),
+            },
+            words={"today": ("today", "policy")},
         ),
     )
     yield "Summary.draw", lambda: Call(cede.insight.summarise(learner()).draw, {"path": (somewhere(".png"), FilePath())})

@@ -13,6 +13,7 @@ COMMANDS = {
     "learn": "learn",
     "import": "importing",
     "show": "show",
+    "report": "reporting",
     "compare": "learn",
     "serve": "service",
     "planner": "service",

@@ -1,14 +1,13 @@
 """`cede demo`: runs the recommended learner on three problems, and writes a page. Needs the extra `plots`."""
 
-from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from cede._base import page
 from cede.cli.terminal import Command, CommandGroup, Out, Seed, clear_errors, say
 
 if TYPE_CHECKING:
@@ -39,16 +38,6 @@ for t in range(task.horizon):
 learner.end_episode()                                               # learn, and plan again
 """.strip()
 
-STYLE = """
-body { font: 17px/1.55 system-ui, sans-serif; color: #222; background: #fff; max-width: 58rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 2rem; line-height: 1.2; margin-bottom: .3rem; }
-h2 { margin-top: 2.8rem; border-top: 1px solid #ddd; padding-top: 1.2rem; }
-p.lead { font-size: 1.15rem; color: #444; }
-img { max-width: 100%; height: auto; display: block; margin: 1rem auto; }
-blockquote { margin: 1rem 0; padding: .6rem 1rem; border-left: .3rem solid #E69F00; background: #FBF6EA; }
-pre { background: #F5F5F5; padding: .8rem 1rem; overflow-x: auto; font-size: .85rem; }
-"""
-
 
 @dataclass(frozen=True)
 class Story:
@@ -68,8 +57,8 @@ def demo(seed: Seed = 0, out: Out = Path("out/demo")) -> None:
         from cede._base.extras import need
 
         need("matplotlib", "plots")
-        page = make_demo(seed, out, say)
-    say(f"page: {page}")
+        path = make_demo(seed, out, say)
+    say(f"page: {path}")
 
 
 def make_demo(seed: int, out: Path, say: Callable[[str], None]) -> Path:
@@ -220,24 +209,17 @@ def newcomer(seed: int, out: Path) -> Story:
 
 def page_of(stories: list[Story]) -> str:
     """Return the page as HTML that needs no other file: pictures are part of it."""
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>cede: who should be in control?</title><style>{STYLE}</style></head><body>
-<h1>Who should be in control?</h1>
-<p class="lead">A team of people, machines or models shares one system, and at each step one of them acts. cede learns, while the
-system runs, whom to hand control to, so that the total cost is lowest. All numbers on this page were computed just now.</p>
-{"".join(map(section, stories))}
-<h2>In your own system</h2>
-<p>A learner needs sizes and costs. The rest is a loop:</p>
-<pre>{escape(CODE)}</pre>
-</body></html>
-"""
+    lead = (
+        "A team of people, machines or models shares one system, and at each step one of them acts. cede learns, while the system "
+        "runs, whom to hand control to, so that the total cost is lowest. All numbers on this page were computed just now."
+    )
+    code = f"{page.paragraph('A learner needs sizes and costs. The rest is a loop:')}<pre>{page.shown_lines(CODE)}</pre>"
+    return page.page("Who should be in control?", lead, *map(section, stories), page.section("In your own system", code))
 
 
 def section(story: Story) -> str:
     """Return a story as HTML."""
-    picture = f'<img alt="{escape(story.title)}" src="data:image/png;base64,{b64encode(story.picture.read_bytes()).decode()}">'
-    asked = "<p>The learner explains the hand-over that saves most on this road:</p>"
-    quote = f"{asked}<blockquote>{escape(story.quote)}</blockquote>" if story.quote else ""
-    paragraphs = f"<p>{escape(story.before)}</p>{picture}<p>{escape(story.after)}</p>{quote}"
-    return f"<h2>{escape(story.title)}</h2>{paragraphs}"
+    asked = page.paragraph("The learner explains the hand-over that saves most on this road:")
+    quote = f"{asked}<blockquote>{page.shown(story.quote)}</blockquote>" if story.quote else ""
+    picture = page.picture(story.title, story.picture.read_bytes())
+    return page.section(story.title, page.paragraph(story.before), picture, page.paragraph(story.after), quote)

@@ -4,6 +4,7 @@ bounds, Bounds                           what a policy costs at least and at mos
 estimate, Estimate                       the expected cost of a policy, or its difference to another one, with an interval
 explain, Explanation                     why the learner chooses an agent
 summarise, Summary                       what was learned, as a table
+report, LearnerReport                    the same for those who decide, as a page with pictures
 mean_plan                                the best policy under the frequencies seen
 check_structure, StructureCheck          whether data contradict a declared structure
 suggest_structure, SuggestedStructure    a structure that data suggest, as rules
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from cede.insight.explaining import Explanation as Explanation
     from cede.insight.explaining import explain as explain
     from cede.insight.frequencies import mean_plan as mean_plan
+    from cede.insight.reporting import LearnerReport as LearnerReport
+    from cede.insight.reporting import report as report
     from cede.insight.structure.checking import StructureCheck as StructureCheck
     from cede.insight.structure.checking import check_structure as check_structure
     from cede.insight.structure.suggest import SuggestedStructure as SuggestedStructure
@@ -34,6 +37,7 @@ _NAMES = {  # public names by module
     "estimating": ("Estimate", "estimate"),
     "explaining": ("Explanation", "explain"),
     "frequencies": ("mean_plan",),
+    "reporting": ("LearnerReport", "report"),
     "structure.checking": ("StructureCheck", "check_structure"),
     "structure.suggest": ("SuggestedStructure", "suggest_structure"),
     "summary": ("Summary", "summarise"),
