@@ -14,6 +14,7 @@ from cede.beliefs.l1 import least_sum
 from cede.beliefs.truth import true_beliefs
 from cede.learners.arrays import load_counts, new_arrays
 from cede.learners.compiled import believe
+from cede.learners.state import Sizes
 from cede.planning.backup import CHOOSE, find_same_start
 from cede.planning.fixed_point import MEMORY
 from cede.planning.iteration import solve_normal
@@ -74,7 +75,7 @@ def test_costs_are_drawn_from_streams_beyond_those_of_all_tables():
     """Cost r has stream 2^40 + r: no table has so many rows, so what is drawn for a row is not drawn for a cost again."""
     task = cede.Task(np.zeros((2, 2)), ["a", "b"], 3).with_unknown_costs((1.0, 3.0))
     learner = cede.posterior_sampling(task, prior=1.0)
-    arrays = new_arrays(learner._sizes, load_counts(learner._sizes, learner.state, None))
+    arrays = new_arrays(sizes := Sizes(learner.task, learner.settings), load_counts(sizes, learner.state, None))
     believe(arrays, 7)
     expected = [1.0 + 2.0 * sample_mean(0.0, 0.0, 0.0, 1.0, np.uint64(stream_at(7, 2**40 + r))) for r in range(4)]
     assert arrays.costs.low.tolist() == expected

@@ -76,7 +76,7 @@ def test_rows_follow_their_dirichlet_posterior(prior, n_states):
     mdp = random_mdp(11, n_states=n_states, n_actions=2, n_agents=2, horizon=4, kinds=[None])
     learner = cede.posterior_sampling(mdp.task, prior=prior)
     cede.simulate(mdp, learner, 6, seed=0, progress=False)
-    arrays = new_arrays(learner._sizes, load_counts(learner._sizes, learner.state, None))
+    arrays = new_arrays(sizes := Sizes(learner.task, learner.settings), load_counts(sizes, learner.state, None))
     rng = np.random.default_rng(0)
     more = {"agents": rng.gamma(2.0, size=(2 * n_states, 2)), "environment": rng.gamma(1.0, size=(2 * n_states, n_states))}
     more["environment"] *= rng.random(more["environment"].shape) < 0.3

@@ -607,8 +607,8 @@ def test_an_interrupt_while_a_table_grows_leaves_it_whole():
             except KeyboardInterrupt:
                 places.append(len(table.column))
             for name in ("column", "weight"):
-                address, length = getattr(table._memory, name)[4:6]
-                held = (*vars(table).values(), *table._next.values())
+                address, length = getattr(vars(table)["_memory"], name)[4:6]
+                held = (*vars(table).values(), *vars(table)["_next"].values())
                 alive = {array.ctypes.data: len(array) for array in held if isinstance(array, np.ndarray)}
                 assert alive[address] == length
             assert len(table.weight) >= len(table.column)

@@ -11,6 +11,7 @@ from cede.beliefs.constants import put_radii
 from cede.beliefs.costs import UCRL2_INTERVALS, cost_constant_of
 from cede.learners.arrays import load_counts, new_arrays, radius_sizes
 from cede.learners.compiled import believe
+from cede.learners.state import Sizes
 from cede.planning.planner import optimistic_plan
 from problems import play, random_mdp
 
@@ -105,8 +106,14 @@ def test_ucrl2_bounds_the_mean_cost_of_an_agent_where_it_depends_on_the_action()
         learner.observe_episode(e)
         learner.end_episode()
     learner.replan()
-    arrays = new_arrays(learner._sizes, load_counts(learner._sizes, learner.state, None))
-    put_radii(arrays.radii, learner.settings.scale, radius_sizes(learner._sizes), learner.episode, learner.environment_episodes)
+    arrays = new_arrays(sizes := Sizes(learner.task, learner.settings), load_counts(sizes, learner.state, None))
+    put_radii(
+        arrays.radii,
+        learner.settings.scale,
+        radius_sizes(Sizes(learner.task, learner.settings)),
+        learner.episode,
+        learner.environment_episodes,
+    )
     believe(arrays, 0)
     lower = arrays.model.problem.env_cost
     counts = learner.counts.agents.toarray().reshape(2, 3, 3)

@@ -8,6 +8,7 @@ import cede
 from cede._kernels.random_streams import next_log_gamma, stream_at, tie_seed
 from cede.learners.arrays import load_counts, new_arrays
 from cede.learners.compiled import believe
+from cede.learners.state import Sizes
 from cede.planning.planner import optimistic_plan
 from problems import play, random_mdp, random_structured
 
@@ -26,7 +27,7 @@ def test_gamma_numbers(shape):
 def tables(learner, n):
     """n sampled environments and agents, as arrays (n, rows, columns), from the same counts."""
     arrays, result = (
-        new_arrays(learner._sizes, load_counts(learner._sizes, learner.state, None)),
+        new_arrays(sizes := Sizes(learner.task, learner.settings), load_counts(sizes, learner.state, None)),
         ([], []),
     )
     for seed in range(n):

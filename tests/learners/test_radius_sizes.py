@@ -8,6 +8,7 @@ import pytest
 
 import cede
 from cede.learners.arrays import radius_sizes
+from cede.learners.state import Sizes
 
 RIVER = cede.worlds.riverswim([0.3, 0.7])  # 6 states, 2 actions, 2 agents, 20 steps
 UNKNOWN = RIVER.task.with_unknown_costs((0.0, 2.0))
@@ -44,7 +45,7 @@ def played(task, make, episodes=30, **told):
 )
 def test_sizes(learner, expected):
     made = learner()
-    sizes = radius_sizes(made._sizes)
+    sizes = radius_sizes(Sizes(made.task, made.settings))
     assert [getattr(sizes, name) for name in FIELDS] == pytest.approx(list(expected), rel=1e-14)
 
 
@@ -52,9 +53,9 @@ def test_sizes_with_cases_and_known_agents():
     """Where it is declared which states are alike to an agent, only agents that are learned count, with their cases."""
     told = cede.Structure.by(range(6), range(2), agents={"p=0.3": lambda s: s // 3, "p=0.7": lambda s: s // 2})
     learned = cede.ucrl2_mc(RIVER.task, structure=told)
-    assert radius_sizes(learned._sizes).agent_rows == 2 + 3
+    assert radius_sizes(Sizes(learned.task, learned.settings)).agent_rows == 2 + 3
     known = cede.ucrl2_mc(RIVER.task, structure=told, known_agents={"p=0.3": RIVER.team.agents[0].policy})
-    assert radius_sizes(known._sizes).agent_rows == 3
+    assert radius_sizes(Sizes(known.task, known.settings)).agent_rows == 3
 
 
 @pytest.mark.parametrize(("task", "delta"), [(RIVER.task, 0.3), (UNKNOWN, 0.2)], ids=["known costs", "learned costs"])

@@ -8,11 +8,12 @@ from cede.learners.arrays import load_counts, new_arrays
 from cede.learners.baseline import most_step_cost
 from cede.learners.limits import ends_of_step_costs
 from cede.learners.promises import least_step_cost
+from cede.learners.state import Sizes
 from problems import random_mdp
 
 
 def arrays_of(learner):
-    return new_arrays(learner._sizes, load_counts(learner._sizes, learner.state, None))
+    return new_arrays(sizes := Sizes(learner.task, learner.settings), load_counts(sizes, learner.state, None))
 
 
 def tasks():

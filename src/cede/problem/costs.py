@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints, read_only
