@@ -4,6 +4,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from functools import cached_property
+from math import nan
 from typing import Any
 
 from cede._base import check
@@ -11,7 +12,9 @@ from cede._base.interrupts import uninterrupted
 from cede.client.policy import PolicyCopy
 from cede.client.spool import Spool
 from cede.problem.names import in_kind, name_index, numbers_by_name, place_index
+from cede.steps.step import WHERE, WHO, Step, wrong_links
 
+PLACES = ("state", "prev_agent", "agent", "action", "next_state")
 RANDOM_BITS = 21  # low bits of the number of an episode; the high bits are seconds since 1970
 LATEST_SECOND = 2**31  # limit for a wrong clock; episode numbers have room for twice as many seconds
 LATEST_STAMP = 2**53 - 1  # milliseconds; the service's limit
@@ -69,7 +72,7 @@ class RunningEpisode:
         self.number: int | None = None  # of the episode; None: it has no number yet
         self._copy: PolicyCopy | None = None  # the copy that decides
         self._t = 0  # number of observed steps
-        self._last: tuple[int, int] | None = None  # agent and next state of the last step
+        self._last: Step | None = None
         self._choice: tuple[int, dict[str, Any]] | None = None  # t of the last choice, and its fields in the log
 
     def begin(self, number: int) -> None:
@@ -170,17 +173,16 @@ class RunningEpisode:
         """Check that a step continues the last one; return whether the system was moved in between. state, prev_agent: as given."""
         if self._last is None:
             return False
-        last_agent, last_state = self._last
-        if step["prev_agent"] != last_agent:
-            expected = check.show(in_kind(last_agent, self.names.agents, prev_agent))
-            check.fail("observe", "prev_agent", check.show(prev_agent), f"{expected}, who acted in the step before")
-        expected = check.show(in_kind(last_state, self.names.state_names or (), state))
-        if last_state in self.names.terminal:
+        wrong_agent, wrong_state = wrong_links(self._last, Step(self._t, **step, cost=nan, moved=moved))
+        if wrong_agent:
+            expected = check.show(in_kind(self._last.agent, self.names.agents, prev_agent))
+            check.fail("observe", "prev_agent", check.show(prev_agent), f"{expected}, {WHO}")
+        expected = check.show(in_kind(self._last.next_state, self.names.state_names or (), state))
+        if self._last.next_state in self.names.terminal:
             check.fail("observe", "this episode", f"over since state {expected}", "ended first (end_episode)")
-        elsewhere = bool(step["state"] != last_state)
-        if elsewhere and not moved:
-            check.fail("observe", "state", check.show(state), f"{expected}, where the step before led")
-        return elsewhere
+        if wrong_state:
+            check.fail("observe", "state", check.show(state), f"{expected}, {WHERE}")
+        return bool(step["state"] != self._last.next_state)
 
     @uninterrupted
     def _store(self, step: dict[str, Any]) -> None:
@@ -190,7 +192,7 @@ class RunningEpisode:
         now = min(max(0, time.time_ns() // 1_000_000), LATEST_STAMP)
         body = {"episode": number, "t": self._t, "at": now, **step, **choice}
         self._unsent.put(self._team, number, body, held=not self.is_endless)
-        self.number, self._t, self._last = number, self._t + 1, (step["agent"], step["next_state"])
+        self.number, self._t, self._last = number, self._t + 1, Step(self._t, **{name: step[name] for name in PLACES}, cost=nan)
 
     def _new_number(self) -> int:
         """Return a unique, increasing number for an episode: a second since 1970, used once, then random bits of this object.

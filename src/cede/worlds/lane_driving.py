@@ -11,10 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cede._base import check
-from cede._base.arrays import Ints
+from cede._base.arrays import Ints, Policy
 from cede.problem.model import Agent, Team, TwoLayerMDP
 from cede.problem.policies import checked_switching_policy
 from cede.problem.structure import Outcomes, Structure
+from cede.steps.cost import Account
+from cede.steps.loop import play
+from cede.steps.step import Step
 from cede.worlds import road
 from cede.worlds.drivers import HORIZON, human_policy, machine_agent
 
@@ -105,15 +108,42 @@ def drive(mdp: TwoLayerMDP, policy: ArrayLike, along: road.Road, seed: int | np.
     switching = checked_switching_policy("drive", task, policy)
     if len(along.levels) != task.horizon + 1:
         check.fail("drive", "the number of rows of the road", len(along.levels), str(task.horizon + 1))
-    rng = check.generator("drive", "seed", seed)
-    lanes, agents, cost = [1], [int(task.start_agent)], 0.0
-    for t in range(task.horizon):
-        state = road.state_on(along, t, lanes[-1])
-        prev, agent = agents[-1], int(switching[t, state, agents[-1]])
-        policy_now = mdp.policies[task.table[agent]]
-        chances = policy_now[t, state] if policy_now.ndim == 3 else policy_now[state]
-        action = int(rng.choice(task.n_actions, p=chances))
-        cost += task.step_cost(state, prev, agent, task.env_cost[state, action])
-        lanes.append(int(road.target_lane(lanes[-1], action)))
-        agents.append(agent)
-    return Drive(along, np.array(lanes), task.acting[agents[1:]], float(cost))
+    way = OnRoad(mdp, switching, along, check.generator("drive", "seed", seed))
+    account = Account(task)
+    play(way, account, way.state(0), int(task.start_agent), task.horizon)
+    return Drive(along, np.array(way.lanes), task.acting[way.agents], account.cost)
+
+
+class OnRoad:
+    """A given road, on which a switching policy puts drivers in control, for `steps.loop.play`."""
+
+    def __init__(self, mdp: TwoLayerMDP, policy: Policy, along: road.Road, rng: np.random.Generator) -> None:
+        self.mdp, self.task, self.policy, self.along, self.rng = mdp, mdp.task, policy, along, rng
+        self.learner = self  # it learns nothing
+        self.lanes, self.agents = [1], list[int]()
+
+    def state(self, t: int) -> int:
+        """Return the state of the car in row t; nothing follows the last row, whose state is that of the row before."""
+        row = min(t, self.task.plan_steps - 1)
+        return road.state_on(self.along, row, self.lanes[row])
+
+    def choose(self, t: int, state: int, prev_agent: int) -> int:
+        """Return the agent that the policy puts in control."""
+        return int(self.policy[t, state, prev_agent])
+
+    def act(self, t: int, state: int, prev_agent: int, agent: int) -> tuple[Step, bool]:
+        """Let the agent steer; return the step, and whether the road is over with it."""
+        policy = self.mdp.policies[self.task.table[agent]]
+        chances = policy[t, state] if policy.ndim == 3 else policy[state]
+        action = int(self.rng.choice(self.task.n_actions, p=chances))
+        self.lanes.append(int(road.target_lane(self.lanes[-1], action)))
+        self.agents.append(agent)
+        cost = float(self.task.env_cost[state, action])
+        return Step(t, state, prev_agent, agent, action, self.state(t + 1), cost), t + 1 == self.task.horizon
+
+    def cost_seen(self, step: Step) -> float:
+        """Return the cost of the action."""
+        return step.cost
+
+    def observe(self, *step: int, **costs: float) -> None:
+        """Learn nothing."""

@@ -11,7 +11,7 @@ Numbers in answers are numbers of steps.
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from cede.serve.names import OF_ENVIRONMENT, OF_TEAM, Row
 from cede.serve.store.database import Busy, among, look_up, stream, upsert
 from cede.serve.store.schema import PIECE, PIECE_WAITS, WAITS, environments, episodes, history, pieces, steps, teams
 from cede.steps.check import charged
+from cede.steps.cost import cost_parts
 from cede.steps.step import Steps
 
 if TYPE_CHECKING:
@@ -154,13 +155,15 @@ def summed(rows: list[Row], team_of: "TeamOf") -> dict[Key, list[Row]]:
         columns = list(zip(*group, strict=True))
         team, episode, t, states, prevs, agents, actions, nexts = (np.array(column, dtype=np.int64) for column in columns[:8])
         cost, enter_cost = (np.array(column, dtype=np.float64) for column in columns[8:10])  # None becomes NaN
-        costs, entered = charged("history", task, Steps(t, states, prevs, agents, actions, nexts, cost, enter_cost))
-        control, switching = task.control_costs(states, prevs, agents)
+        measured = Steps(t, states, prevs, agents, actions, nexts, cost, enter_cost)
+        cost, enter_cost = charged("history", task, measured)
+        parts = cost_parts(task, replace(measured, cost=cost, enter_cost=enter_cost))
         chosen = np.array(columns[10], dtype=np.float64)
         keys, which = unique_columns(np.stack([team, episode, t // PIECE if task.horizon is None else 0 * t]))
         cells, cell = np.unique((which * task.n_agents + prevs) * task.n_agents + agents, return_inverse=True)
         override = ~np.isnan(chosen) & (chosen != agents)
-        amounts = (np.ones(len(group)), override, costs + entered, control, switching)
+        outside = parts.env_cost + parts.enter_cost + parts.cost_after_end
+        amounts = (np.ones(len(group)), override, outside, parts.control_cost, parts.switch_cost)
         sums = [np.bincount(cell, amount, len(cells)) for amount in amounts]
         unit, pair = np.divmod(cells, task.n_agents**2)
         numbers = (*keys[:, unit], *np.divmod(pair, task.n_agents), *(column.astype(np.int64) for column in sums[:2]), *sums[2:])
