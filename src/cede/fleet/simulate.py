@@ -96,8 +96,8 @@ def simulate(
 
     mdp: the true problem; or a data set (`cede.replay`), whose regret is in hindsight; or a world that changes at given episodes
     (`cede.worlds.Changing`), whose regret is that of the world in force. learner: made for `mdp.task`, or for the same task with
-    unknown costs; or any `SwitchingLearner`. If that has no `plan` or `policy`, regret and expected cost are NaN, and only `cost` is
-    known; `settings["regret"]` says so.
+    unknown costs; or any `SwitchingLearner`. If that has no `plan` or `policy`, regret and expected cost are NaN, and only `cost`
+    is known; `settings["regret"]` says so.
 
     episodes: their number. Without a horizon, give steps instead: the run begins in a state drawn from `start`, and record_every
     steps are recorded together (by default about a thousandth of all). seed: of the run, an integer or a NumPy generator. From a
