@@ -76,7 +76,7 @@ def test_imports_point_one_way():
 
 def test_public_names():
     assert len(cede.__all__) == len(set(cede.__all__))
-    assert len(cede.__all__) <= 41  # forty names, six of them modules, and the version
+    assert len(cede.__all__) <= 42  # forty-one names, six of them modules, and the version
     assert all(hasattr(cede.insight, name) for name in cede.insight.__all__)
     for name in cede.__all__:
         assert getattr(cede, name) is not None
@@ -289,7 +289,7 @@ def test_no_public_name_is_hidden_by_a_module():
 
 
 # Limits: DESIGN.md asks for chains of at most 20 modules and 15 imports of `learner`. Lines: lower it when code is deleted.
-LONGEST_CHAIN, LEARNER_IMPORTS, MOST_LINES = 20, 15, 38_300
+LONGEST_CHAIN, LEARNER_IMPORTS, MOST_LINES = 20, 15, 38_900
 
 
 def graph_of_imports():

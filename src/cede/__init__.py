@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cede.fleet.checkpoint import Checkpoint as Checkpoint
     from cede.fleet.fleet import Fleet as Fleet
     from cede.fleet.load import load as load
+    from cede.fleet.replay import replay as replay
     from cede.fleet.simulate import rollout as rollout
     from cede.fleet.simulate import simulate as simulate
     from cede.fleet.simulate import simulate_fleet as simulate_fleet
@@ -72,6 +73,7 @@ _HOME = {
     "learners.fixed": ("fixed", "oracle"),
     "insight.estimating": ("estimate",),
     "insight.explaining": ("explain",),
+    "fleet.replay": ("replay",),
     "fleet.simulate": ("rollout", "simulate", "simulate_fleet"),
     "fleet.fleet": ("Fleet",),
     "fleet.checkpoint": ("Checkpoint",),

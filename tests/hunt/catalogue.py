@@ -1097,6 +1097,10 @@ def functions():
             },
         ),
     )
+    table = {"states": ([0, 1, 1, 0], Array("indices", shaped=False)), "cost": (np.array([[0.0, 1.0]] * 4), Array(shaped=False))}
+    more = {"agents": (["a", "b"], optional(Names())), "order": ("given", Choice())}
+    yield "replay", lambda: Call(cede.replay, {**table, **more})
+    yield "Changing", lambda: Call(cede.worlds.Changing, {"phases": ([(0, mdp()), (3, mdp(seed=1))], Episodes())})
     yield from encoders()
     yield "simulate", simulate_call
     yield "simulate (a learner of one's own)", lambda: replace(simulate_call(), arguments=strangers(simulate_call().arguments))

@@ -17,16 +17,18 @@ from cede.comparison.paired import repeats_needed
 from cede.comparison.result import Comparison
 from cede.comparison.runs import OneRun, kept_or_played, run_key
 from cede.comparison.study import read_study, write_results
-from cede.fleet.by_calls import is_own, shown_policy
+from cede.fleet.by_calls import shown_policy
+from cede.fleet.changing import Changing
 from cede.fleet.engines import Engine, engine_of
 from cede.fleet.history import History
-from cede.fleet.simulate import checked_length, fits, fits_task, simulate
+from cede.fleet.replay import Replay
+from cede.fleet.simulate import check_replayed, checked_length, fits, fits_task, simulate
 from cede.learners.learner import MOST_SEED
 from cede.learners.protocol import SwitchingLearner
 from cede.problem.model import TwoLayerMDP
 from cede.problem.task import Task
 
-World = TwoLayerMDP | Callable[[int], TwoLayerMDP] | str | tuple[str, Mapping[str, Any]]
+World = TwoLayerMDP | Replay | Changing | Callable[[int], Any] | str | tuple[str, Mapping[str, Any]]
 MakesLearner = Callable[[Task, int], SwitchingLearner] | str | tuple[str, Mapping[str, Any]]
 MOST_REPEATS = 100_000
 
@@ -52,15 +54,17 @@ def compare(
     `simulate(world, learner, episodes, seed=s)`, bit for bit. So within a repeat all learners have the same problem and the same
     random numbers, and their differences are less noisy than their regrets.
 
-    worlds: by name, each a TwoLayerMDP, a function of a seed that returns one, a name such as "riverswim", or a pair of a name and
-    its arguments, as in ("riverswim", {"agents": [0.3, 0.7]}); or just a list of names. learners: by name, each a function of a
-    task and a seed that returns a learner of cede or a `SwitchingLearner`, a name such as "recommended", or a pair, as in
-    ("ucrl2-mc", {"scale": 0.1}); or just a list of names. docs/compare.md lists them. All are made and checked before the first
-    run; functions are called in this process, with any engine. episodes, repeats: their numbers. For worlds without a horizon, give
-    steps and record_every, as for `simulate`. reference: the learner that the others are compared with; by default the first one.
+    worlds: by name, each a TwoLayerMDP, a data set (`cede.replay`), a `cede.worlds.Changing`, a function of a seed that returns one
+    of these, a name such as "riverswim", or a pair of a name and its arguments, as in ("riverswim", {"agents": [0.3, 0.7]}); or
+    just a list of names. learners: by name, each a function of a task and a seed that returns a learner of cede or a
+    `SwitchingLearner`, a name such as "recommended", or a pair, as in ("ucrl2-mc", {"scale": 0.1}); or just a list of names.
+    docs/compare.md lists them. All are made and checked before the first run; functions are called in this process, with any
+    engine. episodes, repeats: their numbers. For worlds without a horizon, give steps and record_every, as for `simulate`.
+    reference: the learner that the others are compared with; by default the first one.
 
-    A `SwitchingLearner` that is not cede's own is called in this process, run by run, and its runs are not stored. If it has no
-    `plan` or `policy`, its regret is its realised cost minus the optimum, and is called realised.
+    A `SwitchingLearner` that is not cede's own is called in this process, run by run, and its runs are not stored; so is any
+    learner in a data set or in a changing world. If it has no `plan` or `policy`, its regret is its realised cost minus the
+    optimum, and is called realised. In a data set, regret is against the best fixed choice of each state in hindsight.
 
     engine, jobs: as for `simulate_fleet`; the results are the same for all. directory: for finished runs, and checkpoints of
     unfinished runs. A later call, after an interrupt or with more learners, worlds or repeats, runs only missing runs. The key of a
@@ -83,7 +87,7 @@ def compare(
         mdps = [make(repeat_seed) for repeat_seed in seeds]
         length = checked_length(f"{owner}, world {name!r}", mdps[0], episodes, steps, record_every)
         runs[name] = made_runs(f"{owner}, world {name!r}", mdps, some_learners, length, seeds, place is not None)
-    check_not_shared(owner, [run.learner for some in runs.values() for run in some if not is_own(run.learner)])
+    check_not_shared(owner, [run.learner for some in runs.values() for run in some if not run.is_compiled])
     if progress is True:
         warn_of_few(repeats, len(some_worlds) * (len(some_learners) - 1))
     if place is not None:
@@ -128,15 +132,16 @@ def made_runs(
         for what, first, here in (("horizon", task.horizon, mdp.horizon), ("discount", task.discount, mdp.discount)):
             if first != here:
                 check.fail(owner, f"the {what} for seed {seed}", here, f"{first}, as for seed {seeds[0]}")
-    digests = {id(mdp): archive.digest(mdp) for mdp in {id(mdp): mdp for mdp in mdps}.values()} if kept else {}
+    models = {id(mdp): mdp for mdp in mdps if isinstance(mdp, TwoLayerMDP)} if kept else {}
+    digests = {place: archive.digest(mdp) for place, mdp in models.items()}
     for name, maker in learners.items():
         who = f"{owner}, learner {name!r}"
         make = learner_maker(who, maker, length[0])
         for mdp, seed in zip(mdps, seeds, strict=True):
             learner = make(mdp, seed)
-            if not is_own(learner):
-                check_alone(who, mdp, learner)
-                runs.append(OneRun(mdp, learner, *length, seed))
+            if not (run := OneRun(mdp, learner, *length, seed)).is_compiled:
+                check_alone(who, run)
+                runs.append(run)
                 continue
             if learner.shared_environment is not None:
                 check.fail(who, "what its function returned", "a learner of a fleet", "a learner on its own")
@@ -146,9 +151,12 @@ def made_runs(
     return runs
 
 
-def check_alone(owner: str, mdp: TwoLayerMDP, learner: Any) -> None:
-    """Check that a learner that is not cede's own fits a problem, and that its regret can be computed."""
-    if isinstance(getattr(learner, "task", None), Task):
+def check_alone(owner: str, run: OneRun) -> None:
+    """Check that a learner that is not cede's own, or one in a data set, fits its problem, and that its regret can be computed."""
+    mdp, learner = run.mdp, run.learner
+    if isinstance(mdp, Replay):
+        check_replayed(owner, mdp, learner, run.episodes)
+    elif isinstance(getattr(learner, "task", None), Task):
         fits_task(owner, mdp.task, learner.task)
     if mdp.horizon is None and checked(owner, shown_policy)(mdp.task, learner) is None:
         expected = "shown where there is no horizon, as an attribute policy: its regret is not known otherwise"
@@ -172,7 +180,7 @@ def played(
 
     progress: called with the number of episodes done, of all runs.
     """
-    own = [i for i, run in enumerate(runs) if is_own(run.learner)]
+    own = [i for i, run in enumerate(runs) if run.is_compiled]
     histories = dict(zip(own, kept_or_played([runs[i] for i in own], directory, engine, jobs, progress), strict=True))
     for i, run in enumerate(runs):
         if i not in histories:

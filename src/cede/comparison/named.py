@@ -9,6 +9,8 @@ from typing import Any
 
 from cede._base import check
 from cede.beliefs.scale import Scale
+from cede.fleet.changing import Changing
+from cede.fleet.replay import Replay
 from cede.learners.fixed import fixed, oracle
 from cede.learners.greedy import greedy
 from cede.learners.learner import Learner
@@ -20,7 +22,8 @@ from cede.learners.ucrl2_mc import ucrl2_mc
 from cede.problem.model import TwoLayerMDP
 from cede.worlds.by_name import world_function
 
-MakeWorld = Callable[[int], TwoLayerMDP]  # from the seed of a repeat
+WORLDS = (TwoLayerMDP, Replay, Changing)
+MakeWorld = Callable[[int], Any]  # from the seed of a repeat
 MakeLearner = Callable[[TwoLayerMDP, int], Any]  # from the problem and the seed of a repeat
 
 LEARNERS: Mapping[str, Callable[..., Learner]] = {
@@ -74,14 +77,15 @@ def check_arguments(owner: str, arguments: Mapping[Any, Any], allowed: list[str]
 def world_maker(owner: str, world: Any) -> MakeWorld:
     """Return the function that makes a world for the seed of a repeat.
 
-    world: a TwoLayerMDP, the same in all repeats; a function of a seed; a name of `cede.worlds.by_name`; or such a name with a
-    mapping of arguments. A named world with an argument `seed` gets the seed of the repeat, unless the arguments have a seed.
+    world: a TwoLayerMDP, a Replay or a Changing world, the same in all repeats; a function of a seed; a name of
+    `cede.worlds.by_name`; or such a name with a mapping of arguments. A named world with an argument `seed` gets the seed of the
+    repeat, unless the arguments have a seed.
     """
-    if isinstance(world, TwoLayerMDP):
+    if isinstance(world, WORLDS):
         return lambda seed: world
     if callable(world):
         check_takes(owner, world, 1, "a function of a seed")
-        return checked(owner, world, TwoLayerMDP)
+        return checked(owner, world, WORLDS)
     name, arguments = named(owner, world, "a TwoLayerMDP, a function of a seed, a name, or a pair of a name and arguments")
     function = world_function(owner, "world", name)
     allowed = list(inspect.signature(function).parameters)
@@ -122,7 +126,10 @@ def learner_maker(owner: str, learner: Any, episodes: int) -> MakeLearner:
     elif arguments.get("scale") == "authors":
         arguments["scale"] = Scale.authors(episodes)
 
-    def make_named(mdp: TwoLayerMDP, seed: int) -> Learner:
+    def make_named(mdp: Any, seed: int) -> Learner:
+        if (known or structured or name == "oracle") and not isinstance(mdp, TwoLayerMDP):
+            what = name if name == "oracle" else "known" if known else "structured"
+            check.fail(owner, what, "asked for", "left out: there is no model of this world that holds all the time")
         if name == "oracle":
             return oracle(mdp, seed=seed)
         if name == "fixed":
@@ -146,7 +153,7 @@ def check_takes(owner: str, function: Callable[..., Any], arguments: int, expect
         return
 
 
-def checked(owner: str, function: Callable[..., Any], kind: type | None = None) -> Callable[..., Any]:
+def checked(owner: str, function: Callable[..., Any], kind: type | tuple[type, ...] | None = None) -> Callable[..., Any]:
     """Return a function whose ValueErrors name its world or learner, and whose result is checked to be of a class."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -154,6 +161,9 @@ def checked(owner: str, function: Callable[..., Any], kind: type | None = None) 
             result = function(*args, **kwargs)
         except ValueError as error:
             raise ValueError(str(error) if str(error).startswith(owner) else f"{owner}: {error}") from error
-        return result if kind is None else check.instance(owner, "what its function returned", result, kind)
+        if isinstance(kind, tuple) and isinstance(result, kind):
+            return result
+        one = kind[0] if isinstance(kind, tuple) else kind
+        return result if one is None else check.instance(owner, "what its function returned", result, one)
 
     return call

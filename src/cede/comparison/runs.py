@@ -20,6 +20,7 @@ from cede._base import archive, check
 from cede._base.archive import UnreadableFile, load_arrays, save_arrays
 from cede._base.arrays import Floats, Ints
 from cede.comparison.code_digest import code_digest
+from cede.fleet.by_calls import is_own
 from cede.fleet.checkpoint import Checkpoint
 from cede.fleet.engines import engine_of
 from cede.fleet.grouping import streams_of
@@ -37,12 +38,17 @@ COLUMNS = tuple(field.name for field in fields(Ledger))  # of a History
 class OneRun:
     """A run to play."""
 
-    mdp: TwoLayerMDP
+    mdp: Any  # a TwoLayerMDP, or another world that `simulate` runs
     learner: Any  # a Learner, which is copied before it runs; or another one that `simulate` runs, used as it is
     episodes: int
     block: int  # without horizon, the steps that are recorded together; else the horizon
     seed: int  # as for `simulate`
     key: str = ""  # the name of its file, see `run_key`
+
+    @property
+    def is_compiled(self) -> bool:
+        """Return whether it runs on an engine, and can be stored: a learner of cede in a world that is a model."""
+        return is_own(self.learner) and isinstance(self.mdp, TwoLayerMDP)
 
 
 def run_key(world: str, learner: Learner, episodes: int, block: int, seed: int) -> str:

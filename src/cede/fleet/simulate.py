@@ -13,14 +13,17 @@ from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede._base.arrays import Policy
+from cede._base.progress import Progress
 from cede._base.turns import Change
 from cede.fleet.by_calls import is_own, play_by_calls, truth_of
+from cede.fleet.changing import Changing
 from cede.fleet.checkpoint import Checkpoint
 from cede.fleet.engines import Engine, engine_of
 from cede.fleet.episodes import EpisodeArrays, numbers_drawn, play_episode
 from cede.fleet.fleet import Fleet
 from cede.fleet.grouping import stream_of, streams_of
 from cede.fleet.history import FleetHistory, History, RunRecord
+from cede.fleet.replay import Replay
 from cede.fleet.run import Run
 from cede.learners.learner import Learner
 from cede.learners.options import MOST_EPISODES
@@ -77,7 +80,7 @@ def roll(mdp: TwoLayerMDP, policy: Policy, rng: np.random.Generator) -> Episode:
 
 
 def simulate(
-    mdp: TwoLayerMDP,
+    mdp: TwoLayerMDP | Replay | Changing,
     learner: SwitchingLearner | Learner,
     episodes: int | None = None,
     *,
@@ -91,8 +94,10 @@ def simulate(
 
     In each episode the learner plans, its policy is played, and the steps are counted. It continues from its counts so far.
 
-    mdp: the true problem. learner: made for `mdp.task`, or for the same task with unknown costs; or any `SwitchingLearner`. If that
-    has no `plan` or `policy`, regret and expected cost are NaN, and only `cost` is known; `settings["regret"]` says so.
+    mdp: the true problem; or a data set (`cede.replay`), whose regret is in hindsight; or a world that changes at given episodes
+    (`cede.worlds.Changing`), whose regret is that of the world in force. learner: made for `mdp.task`, or for the same task with
+    unknown costs; or any `SwitchingLearner`. If that has no `plan` or `policy`, regret and expected cost are NaN, and only `cost`
+    is known; `settings["regret"]` says so.
 
     episodes: their number. Without a horizon, give steps instead: the run begins in a state drawn from `start`, and record_every
     steps are recorded together (by default about a thousandth of all). seed: of the run, an integer or a NumPy generator. From a
@@ -105,11 +110,18 @@ def simulate(
     progress: True shows a progress bar in a terminal if this takes longer than two seconds; False hides it; a function is called
     with the number of episodes done.
     """
-    checked_mdp("simulate", "mdp", mdp)
+    if not isinstance(mdp, Replay | Changing):
+        checked_mdp("simulate", "mdp", mdp)
     checked_learner("simulate", learner)
     episodes, block = checked_length("simulate", mdp, episodes, steps, record_every)
     evaluate_every = check.integer("simulate", "evaluate_every", evaluate_every, 1, MOST_EPISODES)
-    progress, rng = check.progress("simulate", progress), generator("simulate", seed)
+    progress = check.progress("simulate", progress)
+    if isinstance(mdp, Replay):
+        check_replayed("simulate", mdp, learner, episodes)
+        return mdp.run(learner, episodes, seed, progress)
+    rng = generator("simulate", seed)
+    if isinstance(mdp, Changing):
+        return in_phases(mdp, learner, episodes, (rng, seed), evaluate_every, progress)
     recorded: dict[str, Any] = {"evaluate_every": evaluate_every} if mdp.horizon is not None else {"record_every": block}
     if isinstance(learner, Learner) and is_own(learner):
         run = Change()
@@ -129,13 +141,53 @@ def simulate(
     return History.of(record, mdp.task.members, settings)
 
 
+def check_replayed(owner: str, data: Replay, learner: Any, episodes: int) -> None:
+    """Check that a learner fits a data set, and that there are enough episodes."""
+    if episodes > data.episodes:
+        check.fail(owner, "episodes", episodes, f"at most {data.episodes}, those of the data")
+    if isinstance(getattr(learner, "task", None), Task):
+        fits_task(owner, data.task, learner.task)
+
+
+def in_phases(
+    world: Changing,
+    learner: Any,
+    episodes: int,
+    seeds: tuple[np.random.Generator, Seed],
+    evaluate_every: int,
+    progress: bool | Callable[[int], None],
+) -> History:
+    """Run a learner through the phases of a changing world, one after the other with the same random numbers, as `simulate`."""
+    rng, seed = seeds[0], seeds[1] if not isinstance(seeds[1], np.random.Generator) else "generator"
+    for other in world.worlds:
+        fits_task("simulate", other.task, world.task)
+    parts: list[History] = []
+    with Progress(type(learner).__name__, episodes, progress) as bar:
+        for length, mdp in world.lengths(episodes):
+            before = bar.done
+
+            def advance(done: int, before: int = before) -> None:
+                bar.advance(before + done - bar.done)
+
+            parts.append(simulate(mdp, learner, length, seed=rng, evaluate_every=evaluate_every, progress=advance))
+    names = ("cost", "control", "switches", "expected_cost")
+    columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    so_far = np.cumsum([0.0, *(part.regret[-1] for part in parts[:-1])])  # regret of the phases before
+    regret = np.concatenate([before + part.regret for before, part in zip(so_far, parts, strict=True)])
+    optimum = np.average([part.optimum for part in parts], weights=[len(part.cost) for part in parts])
+    settings = {**parts[0].settings, "simulation_seed": seed, "changes": str([first for first, _ in world.phases[1:]])}
+    return History(regret=regret, optimum=float(optimum), agents=parts[0].agents, settings=settings, **columns)
+
+
 def bits_of(rng: np.random.Generator) -> np.random.PCG64:
     """Return the bits for a run: those of a generator; if they are not PCG64, a PCG64 seeded by one number drawn from them."""
     bits = rng.bit_generator
     return bits if isinstance(bits, np.random.PCG64) else np.random.PCG64(int(rng.integers(2**63)))
 
 
-def checked_length(owner: str, mdp: TwoLayerMDP, episodes: Any, steps: Any, record_every: Any) -> tuple[int, int]:
+def checked_length(
+    owner: str, mdp: TwoLayerMDP | Replay | Changing, episodes: Any, steps: Any, record_every: Any
+) -> tuple[int, int]:
     """Check the length of a run; return the number of episodes that are recorded, and the steps of each.
 
     Without horizon an episode is a block of steps that are recorded together.

@@ -5,12 +5,14 @@ machine.npy                              the machine's policy as data; studies/t
 riverswim                                the river
 relay                                    a corridor that no agent can cross alone
 support_desk                             two models and a person who answer tickets
+Changing (fleet/changing.py)             a world that changes at given episodes
 by_name                                  all of them by name, for files and the command line
 """
 
+from cede.fleet.changing import Changing
 from cede.worlds.lane_driving import lane_driving, lane_driving_teams
 from cede.worlds.relay import relay
 from cede.worlds.riverswim import riverswim, riverswim_teams
 from cede.worlds.support_desk import support_desk
 
-__all__ = ["lane_driving", "lane_driving_teams", "relay", "riverswim", "riverswim_teams", "support_desk"]
+__all__ = ["Changing", "lane_driving", "lane_driving_teams", "relay", "riverswim", "riverswim_teams", "support_desk"]
