@@ -110,7 +110,7 @@ def test_a_session_has_its_own_clock_and_agents():
     assert set(learner.sessions) == {"one", "two"}
     one.end()
     for call in (lambda: one.choose(0), lambda: one.observe(0, 0), one.end, one.drop):
-        with pytest.raises(ValueError, match="the session is over, must be open: Learner.session opens another one"):
+        with pytest.raises(ValueError, match=r"the session is over, must be open: Learner.session opens another one"):
             call()
     assert learner.session("one") is not one
     assert learner.counts.agents.sum() == 3
@@ -145,7 +145,7 @@ def test_wrong_calls_are_named_and_change_nothing():
     session.observe(0, 1, moved=True)
     assert (session.t, learner.counts.agents.sum()) == (2, 0)
     for other in (lambda: cede.simulate(MDP, learner, 1, progress=False), lambda: cede.Fleet([learner])):
-        with pytest.raises(ValueError, match="the number of open sessions of .* is 1, must be 0: end or drop them first"):
+        with pytest.raises(ValueError, match=r"the number of open sessions of .* is 1, must be 0: end or drop them first"):
             other()
 
 
@@ -306,13 +306,14 @@ def test_sessions_in_a_fleet():
         for learner in each.learners:
             learner.session("s").end()
         assert each.environment.sum() == 2
+    learners[0].session("s")
     with pytest.raises(ValueError, match="the number of open sessions"):
-        learners[0].session("s")
         fleet.remove(learners[0])
 
 
-def test_threads(many=400, threads=8):
+def test_threads():
     """Sessions of eight threads, all open at once: nothing is lost, nothing is counted twice."""
+    many, threads = 400, 8
     learner = cede.ucrl2_mc(MDP.task, replan="doubling", scale=0.1)
     barrier = threading.Barrier(threads)
 
