@@ -183,23 +183,41 @@ def test_a_trial_episode_is_that_of_one_session():
     assert learner.episode == 51
 
 
-def test_sessions_keep_the_plan_with_which_they_began():
-    learner = cede.ucrl2_mc(MDP.task, scale=0.1, seed=1)
+@pytest.mark.parametrize("keeps", [False, True])
+def test_the_plan_that_sessions_follow(keeps, tmp_path):
+    """The current one, replaced between steps; with posterior sampling the one with which they began."""
+    learner = cede.posterior_sampling(MDP.task, seed=1) if keeps else cede.ucrl2_mc(MDP.task, scale=0.1, seed=1)
     old = learner.session("old")
     old.choose(0)
+    old.observe(0, 1)
     first = learner.plan.policy
     for seed in range(30):
         learner.observe_episode(cede.rollout(MDP, MDP.task.always(seed % 3), seed))
         learner.end_episode()
     now = learner.plan.policy
     assert (first != now).any()
-    places = np.argwhere(first[0] != now[0])
-    for state, prev in places.tolist():
-        assert old.choose(state, prev) == first[0, state, prev]
-        assert learner.session("new").choose(state, prev) == now[0, state, prev]
-    learner.replan()
-    for state, prev in places.tolist():
-        assert old.choose(state, prev) == learner.plan.policy[0, state, prev]
+    learner.save(tmp_path / "a.cede")
+    for each in (learner, cede.load(tmp_path / "a.cede")):
+        old = each.session("old")
+        places = np.argwhere(first[1] != now[1])
+        for state, prev in places.tolist():
+            assert old.choose(state, prev) == (first if keeps else now)[1, state, prev]
+        for state, prev in np.argwhere(first[0] != now[0]).tolist():
+            assert each.session("new").choose(state, prev) == now[0, state, prev]
+        each.replan()
+        for state, prev in places.tolist():
+            assert old.choose(state, prev) == each.plan.policy[1, state, prev]
+
+
+def test_a_trial_episode_keeps_its_agent():
+    learner = cede.recommended(MDP.task, seed=1)
+    trial = learner.session("trial")
+    agent = trial.choose(0)
+    trial.observe(0, 1)
+    for seed in range(5):
+        learner.observe_episode(cede.rollout(MDP, MDP.task.always(seed % 3), seed))
+        learner.end_episode()
+    assert (trial.choose(1), trial.reason) == (agent, "audition")
 
 
 def test_sessions_without_a_horizon_use_the_current_plan():
@@ -280,7 +298,6 @@ def test_open_sessions_are_part_of_a_copy_and_a_file(name, way, tmp_path):
     assert results[0] == results[1]
     same(learner, twin)
     np.testing.assert_array_equal(learner.plan.policy, twin.plan.policy)
-    assert (learner.session("x")._number, learner._open.begun) == (twin.session("x")._number, twin._open.begun)
 
 
 def test_a_copy_of_a_session_is_that_of_the_copied_learner():

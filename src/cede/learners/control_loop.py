@@ -177,9 +177,9 @@ class ControlLoop(ABC):
         """Return the open session of this name; if there is none, begin one.
 
         Any number of sessions may be open, interleaved, and used from several threads: each is an episode of its own (without a
-        horizon, a run), with its own clock, previous agent and plan. Steps are counted when their session ends; without a horizon
-        at once. A trial episode is given to one session; the others have the plan. key: None for the session of the learner's own
-        calls.
+        horizon, a run), with its own clock and previous agent. Steps are counted when their session ends; without a horizon at
+        once. All follow the learner's current plan; a trial episode is given to one session. key: None for the session of the
+        learner's own calls.
 
         Not with a baseline: its proof adds up whole episodes, each before the next begins.
         """

@@ -32,8 +32,8 @@ class Content(NamedTuple):
     number: int  # of its episode among all that began, from 1; 0: none yet
     steps: tuple[Step, ...]  # not counted yet; without a horizon the last, which the next must continue
     clock: int  # observed steps of a run without horizon
-    plan: "Plan | None"  # with which its episode began
-    planned: int  # the episode for which that was made
+    plan: "Plan | None"  # if its episode keeps the one with which it began
+    planned: int  # the episode for which its plan was made
     reason: str  # of its choices, a word
     choice: Choice | None
     named: bool  # whether agents are given and returned by name
@@ -54,8 +54,10 @@ def time_first(method: Callable[..., Any]) -> Callable[..., Any]:
 class Session:
     """One of the episodes that a learner plays at once; without a horizon one of the runs. `Learner.session` makes it.
 
-    It has its own clock and previous agent. With a horizon it follows the plan with which it began, to its end; without a horizon
-    the learner's current plan. Its methods may be called from any thread; calls of one learner wait for one another.
+    It has its own clock and previous agent, and follows the learner's current plan at every step: what other sessions taught since
+    it began is used at once. With fifty sessions at once that costs far less than to keep the first plan. A trial episode, and with
+    posterior sampling every episode, keeps the plan with which it began, to its end. Its methods may be called from any thread;
+    calls of one learner wait for one another.
 
     key: its name; None for the session of the learner's own calls (`Learner.choose`, `observe`, `end_episode`).
     """
@@ -85,7 +87,7 @@ class Session:
     def content(self) -> Content:
         """Return what it remembers, for a copy or a file."""
         values = {name: getattr(self, f"_{name}") for name in Content._fields}
-        return Content(**{**values, "steps": tuple(self._steps)})
+        return Content(**{**values, "steps": tuple(self._steps), "plan": self._plan if self._keeps_plan else None})
 
     def __reduce__(self) -> Any:
         return session_in, (self._learner, self.key)
@@ -209,14 +211,20 @@ class Session:
             agent, self._reason = int(learner._plan().policy[state, prev]), "plan" if learner.settings.policy is None else "fixed"
             self._planned = learner._working.planned
         else:
-            plan = self._plan if self._plan is not None and (self._steps or self.key is not None) else self._begin()
+            plan = self._plan if self._keeps_plan and self._plan is not None else self._current_plan()
             agent = int(plan.policy[t, state, prev])
         self._choice = Choice(self.t, state, prev, agent)
         self._used = time.time()
         return agent
 
-    def _begin(self) -> "Plan":
-        """Give the episode its number and its plan, and return the plan."""
+    @property
+    def _keeps_plan(self) -> bool:
+        """Return whether the episode has begun and keeps its plan: it is a trial episode, or samples tables."""
+        begun = self._steps or self.key is not None
+        return bool(begun) and (self._reason == "audition" or self._learner.settings.prior > 0)
+
+    def _current_plan(self) -> "Plan":
+        """Return the plan to follow now; give the episode its number if it has none yet."""
         learner = self._learner
         own, number = learner._plan_if_due(), learner._open.number_of(self, learner.episode)
         if self._plan is None or (own, number) != self._begun:
@@ -375,7 +383,7 @@ class OpenSessions:
 
         Where only the session None is used, it is the number of the episode that is counted next.
         """
-        if session.key is None and not self.by_key:
+        if session.key is None and not self.by_key and not (session._steps and session._number):
             return episode
         if not session._number:
             session._number = self.begun = max(self.begun, episode - 1) + 1
