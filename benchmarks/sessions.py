@@ -2,9 +2,9 @@
 
     python benchmarks/sessions.py [--episodes N] [--seeds N] [--at-once N ...] [--open N] [--quick]
 
-Of every choice it adds what it costs more than the best one, in the long run, under the true model (its regret), in the support desk,
-with the learner `recommended` and a cost of waiting that is learned. Sessions take their steps in a random order; when one ends, the
-next begins.
+Of every choice it adds what it costs more than the best one, in the long run, under the true model: its regret, in the support desk,
+with the learner `recommended` and a cost of waiting that is learned. Sessions take their steps in a random order. When one ends,
+the next begins.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from cede.planning.passes import start_cost
 
 
 def values_of_choices(mdp: cede.TwoLayerMDP) -> tuple[np.ndarray, np.ndarray]:
-    """Return the cost from each place on, (L, S, D), and if an agent is chosen there, (L, S, D, D), both with the best afterwards."""
+    """Return the least cost from each place on, (L, S, D), and that of each agent that is chosen there, (L, S, D, D)."""
     task, value = mdp.task, cede.solve(mdp).value
     after = task.layout.factor * value[1:] + (0.0 if task.enter_cost is None else task.enter_cost[:, None])
     transition = mdp.environment.transition.toarray().reshape(task.n_states, task.n_actions, -1)

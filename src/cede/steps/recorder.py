@@ -178,10 +178,11 @@ class Recorder:
             lines = [self._gap(episode)]
             for i, step in enumerate(rows):
                 obeyed = step.chosen is None or step.agent in self.task.roles.orders.outcomes(step.prev_agent, step.chosen)
-                if step.chosen is not None and obeyed:  # an order was obeyed, whoever got control by it
-                    step = step._replace(chosen=step.agent)
+                asked = (
+                    NOT_ASKED if step.chosen is None else step.agent if obeyed else step.chosen
+                )  # whoever got control by an order
                 why = reason if obeyed else "override"
-                lines.append(self._step(step, episode if number is None else number, begins and i == 0, planned, why))
+                lines.append(self._step(step, episode if number is None else number, begins and i == 0, asked, planned, why))
             self._write("".join(lines), wait=self.sync == "step")
 
     def _gap(self, episode: int) -> str:
@@ -189,9 +190,9 @@ class Recorder:
         expected, self._episode = self._episode, episode
         return "" if expected in (None, episode) else event("gap", expected=expected, found=episode)
 
-    def _step(self, step: Step, episode: int, begins: bool, planned: int, reason: str) -> str:
+    def _step(self, step: Step, episode: int, begins: bool, asked: int, planned: int, reason: str) -> str:
         """Return the line of one step. Without horizon, episode is the number of the sequence of steps, and t counts in it."""
-        t, state, prev, agent, action, to, cost, enter_cost, chosen = step[:9]
+        t, state, prev, agent, action, to, cost, enter_cost = step[:8]
         has_horizon, running = self.task.horizon is not None, self._running.get(step.session)
         if running is None or begins or (has_horizon and t == 0):
             running, self._begun = (self._begun, 0), self._begun + 1
@@ -205,7 +206,6 @@ class Recorder:
             ',"unpriced":true' if self.task.leaves_out(state, prev, agent) else ""
         )  # the cost of the hand-over is not in the total
         more += "" if step.session is None else f',"session":{json.dumps(step.session)}'
-        asked = NOT_ASKED if chosen is None else chosen
         return (
             f'{{"time":{time.time():.6f},"episode":{episode},"t":{t},"state":{state},"prev_agent":{prev},"asked":{asked},'
             f'"agent":{agent},"action":{action},"next_state":{to},"cost":{cost!r},"enter_cost":{enter_cost!r},'
