@@ -2,9 +2,9 @@
 
     python benchmarks/sessions.py [--episodes N] [--seeds N] [--at-once N ...] [--open N] [--quick]
 
-Of every choice it adds what it costs more than the best one, in the long run, under the true model: its regret, in the support desk,
-with the learner `recommended` and a cost of waiting that is learned. Sessions take their steps in a random order. When one ends,
-the next begins.
+Of every choice it adds what it costs more than the best one, in the long run, under the true model: its regret. The problem is the
+support desk with a cost of waiting that is learned, the learner `recommended`. Sessions take their steps in a random order. When
+one ends, the next begins.
 """
 
 import argparse
