@@ -20,6 +20,7 @@ from cede.insight.starts import starts_of
 from cede.learners.files import SCHEMA
 from cede.learners.promises import TrialEpisodes
 from cede.learners.reading import ALGORITHMS, CLASSES, unpack_learner
+from cede.learners.session import Content
 from cede.learners.state import LearnerState, Sizes
 from problems import play, random_structured
 
@@ -364,7 +365,7 @@ FORMATS = {
     5: "c8ec19a0409d1da9",
     6: "93e68d5eb495c468",
     7: "6a4bcdc41da61bac",
-    8: "547aee6c08f1a582",
+    8: "4c01e0a81389a1fc",
 }
 
 
@@ -372,7 +373,7 @@ def featured(task):
     return cede.posterior_sampling(task, features=np.arange(task.n_states)).settings
 
 
-LEARNER = ["task", "settings", "seed", "state", "steps", "charged", "episode", "recorded"]  # what a file holds of a learner
+LEARNER = ["task", "settings", "seed", "state", "steps", "charged", "sessions", "recorded"]  # what a file holds of a learner
 
 
 def format_digest():
@@ -380,7 +381,7 @@ def format_digest():
     classes = CLASSES | {cls.__name__: cls for cls in ALGORITHMS}
     described = {name: [field.name for field in fields(cls)] for name, cls in sorted(classes.items())}
     kept = [(field.name, str(field.metadata.get("dtype", ""))) for field in fields(LearnerState)]
-    running = [list(RUN_FIELDS), [field.name for field in fields(Ledger)], LEARNER]
+    running = [list(RUN_FIELDS), [field.name for field in fields(Ledger)], LEARNER, Content._fields]
     extras = [(one.name, one.dtype.__name__) for one in Sizes(MDP.task, featured(MDP.task)).extras]
     return hashlib.sha256(json.dumps([described, kept, running, extras]).encode()).hexdigest()[:16]
 

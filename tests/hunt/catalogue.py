@@ -1212,6 +1212,18 @@ def simulate_fleet_call():
     )
 
 
+def chosen_session():
+    session = learner().session("one")
+    session.choose(1)
+    return session
+
+
+def begun_session():
+    session = chosen_session()
+    session.observe(1, 1)
+    return session
+
+
 def methods():
     def of(make, method, **arguments):
         def call():
@@ -1243,6 +1255,16 @@ def methods():
     yield "Learner (no horizon).end_episode", of(endless_learner, "end_episode", **end)
     yield "Learner.end_episode", of(lambda: begun(learner()), "end_episode", **end)
     yield "Learner.observe_episode", of(learner, "observe_episode", episode=(episode(), Instance()))
+    yield "Learner.session", of(learner, "session", key=("one", optional(Title())))
+    yield (
+        "Learner.limit_sessions",
+        of(learner, "limit_sessions", most=(5, optional(Integer(1))), seconds=(9.0, optional(Number(0.0)))),
+    )
+    free = {"state": index["state"], "prev_agent": (1, optional(Integer(0, D - 1)))}
+    yield "Session.choose", of(lambda: learner().session("one"), "choose", **free)
+    outcome = {"action": step["action"], "next_state": (1, Integer(0, S - 1)), "moved": (False, Flag())}
+    yield "Session.observe", of(chosen_session, "observe", **outcome, agent=(1, optional(Integer(0, D - 1))))
+    yield "Session.end", of(begun_session, "end", **end)
     yield "Learner.save", of(learner, "save", path=(somewhere(), FilePath()))
 
     def record_to():

@@ -186,7 +186,7 @@ def test_a_copy_beside_a_thread_is_whole(mdp):
             twin = copy.deepcopy(learner) if i % 2 else pickle.loads(pickle.dumps(learner))
             counts = twin.counts
             assert counts.environment.sum() == counts.agents.sum() == 4 * (twin.episode - 1) == 4 * counts.environment_episodes
-            assert len(twin._session.steps) == twin.observed
+            assert twin.session(None).t == twin.observed
     finally:
         stop.set()
         thread.join(LAST_RESORT)

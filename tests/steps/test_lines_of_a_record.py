@@ -7,13 +7,13 @@ import pytest
 
 import cede
 from cede.steps.read_record import Lines, checked, header_of_nothing
-from cede.steps.recorded import CountedRun, Recorded, unpacked
+from cede.steps.recorded import CountedRun, Place, Recorded, unpacked
 
 
 def test_a_drop_where_nothing_runs_drops_nothing():
     lines = Lines(header_of_nothing())
     lines.take({"event": "drop"})
-    assert (lines.ended, lines.dropped, lines.inside) == ([], [], False)
+    assert (lines.ended, lines.dropped, lines.inside) == ([], [], {})
     lines.take({"event": "run"})
     lines.take({"event": "end"})
     lines.take({"event": "drop"})
@@ -31,11 +31,12 @@ def test_the_first_episode_may_come_after_a_gap():
 
 def test_an_episode_that_several_runs_went_on_with_is_counted_once():
     """In the run in which it began; its places in all of them are done."""
-    before = Recorded(running=(("x/1", 4), ("x/2", 0)))
-    after = before.ended(counted=True)
+    before = Recorded(running=(Place("x/1", 4), Place("x/2", 0)))
+    after = before.ended(None, counted=True)
     assert after == Recorded({"x/1": CountedRun(1, ((4, 5),)), "x/2": CountedRun(0, ((0, 1),))})
     assert (after.counted_in("x"), after.counted_in("y")) == (1, 0)
-    assert before.ended(counted=False) == Recorded()
+    assert before.ended(None, counted=False) == Recorded()
+    assert before.ended("another", counted=True) == before
 
 
 def test_episodes_without_steps_are_rows_of_zeros(tmp_path):
@@ -57,7 +58,7 @@ def test_episodes_without_steps_are_rows_of_zeros(tmp_path):
 
 
 def test_the_first_episode_of_a_run_may_be_running():
-    recorded = Recorded({"x/1": CountedRun(2, ((0, 2),))}, running=(("x/2", 0),))
+    recorded = Recorded({"x/1": CountedRun(2, ((0, 2),))}, running=(Place("x/2", 0), Place("x/2", 1, "a session")))
     assert unpacked(recorded.packed()) == recorded
 
 

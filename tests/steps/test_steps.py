@@ -127,24 +127,26 @@ def test_nothing_follows_after_an_end_in_a_log():
 
 
 def test_sessions_in_records_and_logs(tmp_path):
-    """They are written, read and converted where they are given; without any, nothing is."""
+    """They are written, read and converted where they are given; without any, nothing is. The rows of a session are an episode."""
     pytest.importorskip("pyarrow")
     task = cede.Task(env_cost=np.zeros((2, 1)), agents=["a"], horizon=2)
     for names in (("one", None), (None, None)):
         path = tmp_path / f"{names[0]}.jsonl"
         with Recorder(path, task) as recorder:
-            recorder.write_steps([Step(0, 0, 0, 0, 0, 1, 0.0, session=names[0])], episode=1, begins=True)
-            recorder.write_steps([Step(1, 1, 0, 0, 0, 1, 0.0, session=names[1])], episode=1, begins=False)
-            recorder.end_episode(1)
+            for t in range(2):
+                for name in dict.fromkeys(names):
+                    recorder.write_steps([Step(t, t, 0, 0, 0, 1, 0.0, session=name)], episode=1, begins=t == 0)
+            for i, name in enumerate(dict.fromkeys(names)):
+                recorder.end_episode(i + 1, name)
         lines = [json.loads(line) for line in path.read_text().splitlines()]
-        assert [line.get("session") for line in lines if "event" not in line] == list(names)
+        order = [*dict.fromkeys(names)]
+        assert [line.get("session") for line in lines if "event" not in line] == order * 2
         record = cede.read_record(path)
         again = cede.read_record(record.save(path.with_suffix(".parquet")))
         for found in (record, again):
-            assert found.columns["session"].tolist() == list(names) if names[0] else "session" not in found.columns
-            (steps,) = read_log("x", task, found)
-            assert steps.session is None if names[0] is None else steps.session.tolist() == list(names)
-        (steps,) = read_log("x", task, record.log())
-        assert steps.session is None if names[0] is None else steps.session.tolist() == list(names)
+            expected = [name for name in order for _ in range(2)]
+            assert found.columns["session"].tolist() == expected if names[0] else "session" not in found.columns
+            assert [steps.t.tolist() for steps in read_log("x", task, found)] == [[0, 1]] * len(order)
+        assert [steps.t.tolist() for steps in read_log("x", task, record.log())] == [[0, 1]] * len(order)
     with pytest.raises(ValueError, match=r"x: session\[0\] is 3, must be a non-empty string"):
         read_log("x", task, {"t": [0], "state": [0], "agent": [0], "action": [0], "next_state": [1], "session": [3]})

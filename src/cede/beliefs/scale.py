@@ -118,3 +118,29 @@ def scale_of(owner: str, value: Any) -> Scale:
         return value
     both = value if callable(value) else checked_scale(owner, "scale", value)
     return Scale(agents=both, environment=both)
+
+
+class ScaleByEpisode:
+    """The scales of the sets, as numbers. A schedule, which is a user's function, is called once for each episode."""
+
+    def __init__(self, scale: Scale) -> None:
+        self.scale = scale
+        self.called: dict[int, Scale] = {}  # results of the schedule by episode
+
+    def at(self, episode: int) -> Scale:
+        """Return the scales of an episode."""
+        if not callable(self.scale.agents) and not callable(self.scale.environment):
+            return self.scale
+        if episode not in self.called:
+            self.called[episode] = Scale(self.scale.at("agents", episode), self.scale.at("environment", episode))
+        return self.called[episode]
+
+    def drop_before(self, episode: int) -> None:
+        """Forget the results for earlier episodes."""
+        self.called = {number: scale for number, scale in self.called.items() if number >= episode}
+
+    def copy(self) -> "ScaleByEpisode":
+        """Return a copy."""
+        result = ScaleByEpisode(self.scale)
+        result.called = self.called.copy()
+        return result

@@ -23,6 +23,7 @@ from cede.fleet.files import pack_fleet
 from cede.learners.files import SCHEMA
 from cede.learners.learner import Learner
 from cede.learners.options import checked_task
+from cede.learners.session import check_no_sessions
 from cede.learners.settings import Settings, for_newcomer
 from cede.learners.state import Sizes
 from cede.problem.features import Features, same_features
@@ -312,7 +313,7 @@ class Fleet:
             self._environment.turn = self.turn
         for kind, part in state["_learners"]:
             learner = kind.__new__(kind)
-            learner.__dict__.update(part)
+            learner.__setstate__(part)
             learner._fleet = self.turn
             if learner.settings.can_share:
                 learner._shared, learner.turn = self._environment, self.turn
@@ -330,9 +331,10 @@ def counts_of(learner: Learner) -> SharedCounts:
 
 
 def no_running_episode(owner: str, who: str, learner: Learner) -> None:
-    """Check that no episode of a learner is running: its steps would be lost."""
+    """Check that no episode of a learner is running and no session open: their steps would be lost."""
     if learner.observed:
         check.fail(owner, f"the number of steps of the running episode of {who}", learner.observed, "0: end it first")
+    check_no_sessions(owner, who, learner)
 
 
 def shared_structure(settings: Settings | None) -> Structure | None:

@@ -28,6 +28,7 @@ from cede.fleet.run import Run
 from cede.learners.learner import Learner
 from cede.learners.options import MOST_EPISODES
 from cede.learners.protocol import SwitchingLearner, checked_learner, settings_of
+from cede.learners.session import check_no_sessions
 from cede.planning.passes import Plan
 from cede.planning.planner import check_connected
 from cede.problem.model import TwoLayerMDP, check_support
@@ -240,6 +241,7 @@ def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
     task, truth, settings = learner.task, mdp.task, learner.settings
     if learner.observed:
         check.fail(owner, "the number of steps of the learner's running episode", learner.observed, "0: end it first (end_episode)")
+    check_no_sessions(owner, "the learner", learner)
     fits_task(owner, truth, task)
     baseline = settings.baseline
     if baseline is not None and baseline.start is not None and not np.array_equal(baseline.start, mdp.environment.start):

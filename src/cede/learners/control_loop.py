@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, overload
 from cede._base import check
 from cede._base.interrupts import interrupts_later, uninterrupted
 from cede._base.turns import Assignments, Change, Turn, one_at_a_time
+from cede.beliefs.scale import ScaleByEpisode
 from cede.learners.log import count_log
-from cede.learners.session import Recording, ScaleByEpisode, Session, time_first
+from cede.learners.recording import Recording
+from cede.learners.session import OpenSessions, Session, time_first
 from cede.learners.settings import Settings
 from cede.problem.task import Task
 from cede.steps.check import check_choice, checked_episode
 from cede.steps.recorder import Recorder
-from cede.steps.step import Episode, Step, Steps
+from cede.steps.step import Episode, Steps
 
 if TYPE_CHECKING:
     from cede.learners.working import WorkingLearner
@@ -28,7 +30,8 @@ class ControlLoop(ABC):
     turn: Turn  # the lock: calls wait for one another
     _task: Task
     _settings: Settings
-    _session: Session  # the running episode
+    _session: Session  # the running episode of these calls
+    _open: OpenSessions  # and those that run beside it
     _recording: Recording  # its record
     _scales: ScaleByEpisode
     _live: "WorkingLearner | None"  # the working form, if there is one now
@@ -81,16 +84,10 @@ class ControlLoop(ABC):
         name, else an index. If hand-overs take time it may be a step of a hand-over, as listed in `task.agents`; `task.who_acts`
         returns the member that acts in it. With a random `takeover_delay` it is an order, and `observe` is told who got control.
         """
-        task = self._task
-        t = check.index("choose", "t", t, task.plan_steps)
-        at, prev = check_choice("choose", task, state, prev_agent)
-        if self._settings.planning == "greedy":
-            agent = int(self._working.visit(t, at)[prev])
-        else:
-            agent = int(self._plan().policy[(at, prev) if self._counts_at_once else (t, at, prev)])
-        if self._recording.recorder is not None:
-            self._recording.recorder.chosen(t, at, prev, agent, self._working.reason())
-        return task.agents[agent] if isinstance(prev_agent, str) else agent
+        t = check.index("choose", "t", t, self._task.plan_steps)
+        at, prev = check_choice("choose", self._task, state, prev_agent)
+        agent = self._session.choice_at(t, at, prev)
+        return self._task.agents[agent] if isinstance(prev_agent, str) else agent
 
     @overload
     def observe(
@@ -146,16 +143,7 @@ class ControlLoop(ABC):
         moved: True if the system was moved to another state since the step before, by hand for example. Nothing is learned from the
         move. With a baseline, an episode with a move counts with the greatest possible cost.
         """
-        places = (state, prev_agent, agent, action, next_state)
-        step = self._session.checked("observe", t, places, (cost, enter_cost), moved)
-        if self._recording.recorder is None and not self._counts_at_once:
-            self._session.add(step)
-            return
-        with interrupts_later(), self._recording.together():  # the record and the learner agree
-            self._record([step], begins=not self._session.steps)
-            if self._counts_at_once:
-                self._count_steps(Steps.of([step]))
-            self._session.add(step)
+        self._session.take("observe", t, (state, prev_agent, agent, action, next_state), (cost, enter_cost), moved)
 
     @one_at_a_time
     @uninterrupted
@@ -163,14 +151,7 @@ class ControlLoop(ABC):
         """Observe all steps of an episode. They are counted when `end_episode` is called; at once if the task has no horizon."""
         if self.observed:
             check.fail("observe_episode", "the number of steps observed already", self.observed, "0")
-        steps = checked_episode("observe_episode", self.task, episode, self.settings.structure)
-        with self._recording.together():
-            self._record(steps.rows(), begins=True)
-            if self._counts_at_once:
-                self._count_steps(steps)
-                self._session.clear()
-            else:
-                self._session.episode = episode
+        self._session.take_all(checked_episode("observe_episode", self.task, episode, self.settings.structure))
 
     @one_at_a_time
     def end_episode(self, *, replan: bool | None = None) -> None:
@@ -182,38 +163,72 @@ class ControlLoop(ABC):
         replan: None to follow the learner's own rule (its argument `replan`), True to make a new plan, False to make none. With
         planning="greedy" no whole plan is made.
         """
-        wanted = None if replan is None else check.truth("end_episode", "replan", replan)
-        if not self.observed and not self._counts_at_once:
-            expected = "at least 1: observe them first; to plan again, call replan"
-            check.fail("end_episode", "the number of steps of the running episode", 0, expected)
-        self._scales.at(self.episode + 1)  # a schedule that fails must fail before anything is counted
-        with self.turn.whole, interrupts_later(), self._recording.together():  # an episode is counted as a whole
-            if self._recording.recorder is not None:
-                self._recording.recorder.end_episode(self.episode)
-            if not self._counts_at_once:
-                self._count_episode()
-            self._session.clear()
-            self._recording = self._recording.ended(counted=True)
-        if wanted:
-            self._replan()
-        elif wanted is False:
-            self._working.stale = False
-        elif not self._counts_at_once:
-            self._keep_plan()
+        self._session.finish("end_episode", replan)
 
     @one_at_a_time
     def drop_episode(self) -> None:
         """Drop the running episode without counting it."""
-        with interrupts_later(), self._recording.together():
-            if self._recording.recorder is not None and self.observed:
-                self._recording.recorder.drop_episode(self.episode)
-            self._session.clear()
-            self._recording = self._recording.ended(counted=False)
+        self._session.abandon()
+
+    # ------------------------------------------------------------------------------------------------- many sessions
+
+    @one_at_a_time
+    def session(self, key: str | None) -> Session:
+        """Return the open session of this name; if there is none, begin one.
+
+        Any number of sessions may be open, interleaved, and used from several threads: each is an episode of its own (without a
+        horizon, a run), with its own clock and previous agent. Steps are counted when their session ends; without a horizon at
+        once. All follow the learner's current plan; a trial episode is given to one session. key: None for the session of the
+        learner's own calls.
+
+        Not with a baseline: its proof adds up whole episodes, each before the next begins.
+        """
+        if key is None:
+            return self._session
+        name = check.name("session", "key", key)
+        found = self._open.by_key.get(name)
+        if found is not None:
+            return found
+        if self.settings.baseline is not None:
+            expected = "a learner without one: whether an episode may deviate is proven from all episodes before it"
+            check.fail("session", "the learner", f"one with a baseline ({self.settings.baseline.name})", expected)
+        ended = self._open.end_old()
+        if len(self._open.by_key) >= self._open.most:
+            ended += self._open.end_old(now=True)
+        if ended and self.task.horizon is not None:
+            self._keep_plan()
+        if len(self._open.by_key) >= self._open.most:
+            check.fail(
+                "session", "the number of open sessions", len(self._open.by_key), f"below {self._open.most} (limit_sessions)"
+            )
+        session = self._open.by_key[name] = Session(self, name)
+        return session
+
+    @property
+    @one_at_a_time
+    def sessions(self) -> dict[str, Session]:
+        """Return the open sessions by name, without the session None."""
+        return dict(self._open.by_key)
+
+    @one_at_a_time
+    def limit_sessions(self, most: int | None = None, seconds: float | None = None) -> None:
+        """Limit the number of open sessions, 10,000 at first, and the seconds for which they may go unused, at first any number.
+
+        Another session is refused while `most` are open. A session that was not used for `seconds` is ended when another one
+        begins, at most a tenth later: steps that were observed are counted, since they are valid evidence however the session went
+        on; a session without any is dropped. None: as before.
+        """
+        if most is not None:
+            self._open.most = check.integer("limit_sessions", "most", most, 1)
+        if seconds is not None:
+            self._open.seconds = check.number("limit_sessions", "seconds", seconds, least=0.0)
 
     @one_at_a_time
     def replan(self) -> None:
-        """Make a new plan from the counts now, whether one is due or not."""
+        """Make a new plan from the counts now, whether one is due or not. All open sessions follow it from now on."""
         self._replan()
+        for session in (self._session, *self._open.by_key.values()):
+            session._plan = None
 
     def learn_from(self, log: Any, *, again: bool = False, progress: bool | Callable[[int], None] = True) -> int:
         """Count the logged steps of any past controller, plan again, and return the number of episodes.
@@ -249,10 +264,9 @@ class ControlLoop(ABC):
             for i in range(len(steps)):
                 self._working.count_step(steps.part(slice(i, i + 1)))
 
-    def _count_episode(self) -> None:
-        """Count the running episode and end it, without planning."""
-        self._working.count_episode(self._session.not_counted())
-        self._session.clear()
+    def _count_episode(self, steps: Steps | None) -> None:
+        """Count an episode and end it, without planning. steps: None if they were counted already."""
+        self._working.count_episode(steps)
         self._scales.drop_before(self.episode)
 
     @property
@@ -266,8 +280,8 @@ class ControlLoop(ABC):
     def record_to(self, path: str | Path, *, sync: str = "never") -> Recorder:
         """Record every step from now on in a file of JSON lines, and return the recorder; see `Recorder`.
 
-        path: a new file, or a record of the same task, which is continued. If the learner was loaded in the middle of an episode,
-        the steps of that episode are written first; if it has ended in the record, it must be dropped (drop_episode).
+        path: a new file, or a record of the same task, which is continued. If the learner was loaded in the middle of episodes,
+        their steps are written first; one that has ended in the record must be dropped (drop_episode).
 
         sync: when to sync the file to the disk: "never", after each "episode" or after each "step". A kill of the process loses at
         most the step that is being observed.
@@ -278,16 +292,17 @@ class ControlLoop(ABC):
         if (before := self.recorder) is not None:
             now = f"recorded to {str(before.path)!r}"
             check.fail("record_to", "the learner", now, "recorded to one file: close that recorder first")
-        about, recorded = {**self.about, "episode": self.episode}, self.recorded
+        about, recorded, before_recording = {**self.about, "episode": self.episode}, self.recorded, self._recording
         recorder = Recorder(path, self.task, about=about, sync=sync, recorded=recorded)
         try:
-            running = self._session.not_counted()
-            if running is not None:
-                recorder.write_steps(running.rows(), episode=self.episode, begins=True, reason="resumed")
+            self._recording = Recording(recorder, recorded)
+            for session in (self._session, *self._open.by_key.values()):
+                if session.observed:
+                    session.write(session._steps, begins=True, reason="resumed")
         except BaseException:
+            self._recording = before_recording
             recorder.close()
             raise
-        self._recording = Recording(recorder, recorded)
         return recorder
 
     @property
@@ -299,12 +314,6 @@ class ControlLoop(ABC):
     def recorded(self) -> "Recorded":
         """Return which episodes of which records were counted, so that none counts twice; used by `Record.after`."""
         return self._recording.recorded
-
-    def _record(self, steps: list[Step], *, begins: bool) -> None:
-        """Record checked steps, before they are observed. begins: whether they begin an episode."""
-        if self._recording.recorder is not None:
-            planned = 0 if self._live is None else self._live.planned
-            self._recording.recorder.write_steps(steps, episode=self.episode, begins=begins, planned=planned)
 
     # ------------------------------------------------------------------------------------------------- counts -> belief -> plan
 

@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from cede import __version__
 from cede._base import archive, check
 from cede._base.archive import Arrays, path_to_write, save_arrays
 from cede.beliefs.scale import StepDown
-from cede.learners.session import Session
+from cede.learners.session import OpenSessions, Session
 from cede.learners.settings import Settings
 from cede.learners.state import LearnerState, pack_state
 from cede.problem.task import Task
@@ -40,12 +42,38 @@ def pack_settings(task: Task, settings: Settings) -> tuple[Header, Arrays]:
     return header, arrays
 
 
-def pack_own(seed: int, state: LearnerState, session: Session, recorded: Recorded) -> tuple[Header, Arrays]:
-    """Return seed, state and running episode of a learner as a JSON header and arrays by name."""
+def pack_own(seed: int, state: LearnerState, running: Session, others: OpenSessions, recorded: Recorded) -> tuple[Header, Arrays]:
+    """Return seed, state and open sessions of a learner as a JSON header and arrays by name. running: the session None."""
     numbers, arrays = pack_state(state)
     result = {f"state/{name}": array for name, array in arrays.items()}
-    result |= {f"running/{name}": array for name, array in session.packed().items()}
-    return {"seed": seed, "state": numbers, "recorded": recorded.packed()}, result
+    sessions, more = pack_sessions(others.content(running))
+    result |= {f"running/{name}": array for name, array in more.items()}
+    return {"seed": seed, "state": numbers, "sessions": sessions, "recorded": recorded.packed()}, result
+
+
+def pack_sessions(content: Mapping[str, Any]) -> tuple[Header, Arrays]:
+    """Return the open sessions of a learner, as `OpenSessions.content` returns them, for a file.
+
+    The steps of all of them are in one table, session after session. Plans that several share are held once.
+    """
+    plans: dict[int, Any] = {}  # by identity, in order of first use
+    rows: list[Header] = []
+    for key, session in content["sessions"].items():
+        if session.plan is not None:
+            plans.setdefault(id(session.plan), (len(plans), session.plan))
+        own = {name: value for name, value in session._asdict().items() if name not in ("steps", "plan")}
+        rows.append({**own, "key": key, "steps": len(session.steps), "plan": plans.get(id(session.plan), (-1,))[0]})
+    steps = [step for session in content["sessions"].values() for step in session.steps]
+    arrays: Arrays = {
+        "steps": np.array([step[:6] for step in steps], dtype=np.int64).reshape(-1, 6),
+        "charged": np.array([step[6:8] for step in steps], dtype=np.float64).reshape(-1, 2),
+    }
+    for i, plan in plans.values():
+        arrays[f"policy/{i}"] = plan.policy
+        if not np.isnan(plan.value.flat[0]):
+            arrays[f"value/{i}"] = plan.value
+    limits = {"most": content["most"], "seconds": None if content["seconds"] == float("inf") else content["seconds"]}
+    return {"open": rows, "begun": content["begun"], **limits}, arrays
 
 
 def below(arrays: Arrays, name: str) -> Arrays:

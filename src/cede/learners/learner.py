@@ -9,11 +9,13 @@ import numpy as np
 from cede import __version__
 from cede._base import check
 from cede._base.interrupts import uninterrupted
-from cede._base.reprs import short_repr
+from cede._base.reprs import plural, short_repr
 from cede._base.turns import Assignments, Change, Turn, one_at_a_time
+from cede.beliefs.scale import ScaleByEpisode
 from cede.learners.control_loop import ControlLoop
 from cede.learners.files import pack_own, pack_settings, save_learner
-from cede.learners.session import Recording, ScaleByEpisode, Session
+from cede.learners.recording import Recording
+from cede.learners.session import OpenSessions, Session
 from cede.learners.settings import Settings, shown
 from cede.learners.state import LearnerState, Sizes, first_state
 from cede.learners.working import WorkingLearner
@@ -62,7 +64,7 @@ class Learner(ControlLoop):
         self._live = None  # the working form; exactly one of it and the stored form, _state, is None
         self._shared: SharedCounts | None = None  # the environment counts of its fleet, if it shares them
         self._fleet: Turn | None = None  # the lock of its fleet
-        self._session = Session(task, settings.structure)
+        self._session, self._open = Session(self, None), OpenSessions()
         self._recording = Recording()
 
     @property
@@ -100,10 +102,10 @@ class Learner(ControlLoop):
         return Sizes(self._task, self._settings)
 
     def _remember(self, state: LearnerState) -> None:
-        """Replace all state, and drop the running episode."""
+        """Replace all state, and drop the running episode. No other session is open."""
         self._state, self._live = state, None
         self._session.clear()
-        self._recording = Recording(self._recording.recorder, self._recording.earlier.ended(counted=False))
+        self._recording = Recording(self._recording.recorder, self._recording.earlier.ended(None, counted=False))
 
     @one_at_a_time
     def save(self, path: str | Path) -> None:
@@ -125,13 +127,12 @@ class Learner(ControlLoop):
     @one_at_a_time
     def packed_own(self) -> "tuple[dict[str, Any], Arrays]":
         """Return `packed` without task and settings, which learners of a fleet may share."""
-        return pack_own(self.seed, self._packed(), self._session, self.recorded)
+        return pack_own(self.seed, self._packed(), self._session, self._open, self.recorded)
 
     @uninterrupted
-    def resume(self, state: LearnerState, running: "Arrays", recorded: "Recorded") -> None:
-        """Take over the content of a file: state, running episode, and the recorded episodes that were counted."""
-        self._remember(state)
-        self._session.unpack(running)
+    def resume(self, state: LearnerState, sessions: OpenSessions, running: Session, recorded: "Recorded") -> None:
+        """Take over the content of a file: state, open sessions, and the recorded episodes that were counted."""
+        self._state, self._live, self._session, self._open = state, None, running, sessions
         self._recording = Recording(None, recorded)
 
     @one_at_a_time
@@ -143,8 +144,13 @@ class Learner(ControlLoop):
         """Return the content of a copy within a copy of its fleet: the stored form instead of the working form. Mutable parts are
         copied, since other threads may use the learner meanwhile.
         """
-        own = {"_session": self._session.copy(), "_scales": self._scales.copy(), "_recording": Recording(None, self.recorded)}
+        own: dict[str, Any] = {"_scales": self._scales.copy(), "_recording": Recording(None, self.recorded)}
+        own |= {"_open": self._open.content(self._session), "_session": None}
         return {**self.__dict__, **own, "_live": None, "_state": self._packed(), "turn": Turn()}
+
+    def __setstate__(self, content: dict[str, Any]) -> None:
+        self.__dict__.update(content)
+        self._open, self._session = OpenSessions.of(self, content["_open"])
 
     def __copy__(self) -> "Learner":
         """Return a deep copy, which shares nothing: a shallow copy would add a team to the fleet."""
@@ -180,14 +186,14 @@ class Learner(ControlLoop):
         return (*self._with_state(self._alone()), *((self, name, value) for name, value in new.items()))
 
     def _with_state(self, state: LearnerState) -> Assignments:
-        """Return the assignments that replace all state and drop the running episode."""
-        new: dict[str, Any] = {"_state": state, "_live": None, "_session": Session(self.task, self.settings.structure)}
+        """Return the assignments that replace all state. No session is open."""
+        new: dict[str, Any] = {"_state": state, "_live": None, "_session": Session(self, None)}
         return tuple((self, name, value) for name, value in new.items())
 
     def _as_it_is(self) -> Assignments:
         """Return the assignments that restore the present state of the learner and of the counts that it shares."""
         now = {name: value for name, value in self.__dict__.items() if name != "turn"}
-        now |= {"_state": self._packed(), "_live": None, "_scales": self._scales.copy(), "_session": self._session.copy()}
+        now |= {"_state": self._packed(), "_live": None, "_scales": self._scales.copy()}
         shared = {} if self._shared is None else self._shared.as_it_is()
         return (
             *((self, name, value) for name, value in now.items()),
@@ -290,8 +296,9 @@ class Learner(ControlLoop):
         def parts() -> tuple[str | None, ...]:
             unit = "steps" if self._counts_at_once else "episodes"
             running = f"{self.observed:,} of the running one" if self.observed else None
+            others = f"{plural(len(self._open.by_key), 'session')} open" if self._open.by_key else None
             written = f"recorded to {check.printable(self.recorder.path.name)[:60]!r}" if self.recorder is not None else None
             settings = check.printable(self.settings.name)[:60]
-            return settings, f"{self.episode - 1:,} {unit} learned", running, repr(self.task), written
+            return settings, f"{self.episode - 1:,} {unit} learned", running, others, repr(self.task), written
 
         return short_repr(self, parts)

@@ -50,4 +50,4 @@ def count_logged(learner: "ControlLoop", steps: Steps) -> None:
         for t, state in zip(steps.t, steps.state, strict=True):
             learner._working.visit(int(t), int(state))
     learner._working.counts.add_steps(steps)
-    learner._count_episode()
+    learner._count_episode(None)

@@ -21,20 +21,27 @@ from cede.learners.options import BeliefNames, ForgetRules, FullPlans, GreedyBac
 from cede.learners.posterior_sampling import PosteriorSampling
 from cede.learners.promises import Baseline, ShareLimits, TrialEpisodes
 from cede.learners.recommended import CALIBRATED, Recommended
+from cede.learners.session import Choice, Content, OpenSessions, Session
 from cede.learners.settings import Settings
 from cede.learners.state import Sizes, unpack_state
 from cede.learners.ucrl2 import FORMS, UCRL2
 from cede.learners.ucrl2_mc import UCRL2MC
+from cede.learners.working import no_value
+from cede.planning.passes import Plan
 from cede.problem.features import Features
 from cede.problem.model import Environment
+from cede.problem.policies import checked_switching_policy
 from cede.problem.structure import Outcomes, Structure
 from cede.problem.takeover import Modes
 from cede.problem.task import Task
 from cede.rows.fading import HalfLife, Window
+from cede.steps.check import checked_episode
 from cede.steps.recorded import Recorded, unpacked
+from cede.steps.step import Episode
 
 ALGORITHMS = (UCRL2MC, Recommended, UCRL2, PosteriorSampling, Greedy, Fixed)
 OPTIONS = (BeliefNames, Knowledge, ForgetRules, ShareLimits, Baseline, TrialEpisodes, FullPlans, GreedyBackups)
+REASONS = ("", "plan", "audition", "baseline", "greedy", "fixed")  # of a session's choices
 PARTS = (Task, Modes, Scale, StepDown, HalfLife, Window, Structure, Outcomes, Environment, Features)
 
 
@@ -68,8 +75,73 @@ def unpack_own(task: Task, settings: Settings, header: Mapping[str, Any], arrays
     state = unpack_state(Sizes(task, settings), header["state"], own)
     # before schema 6 learners knew the numbers of episodes only
     recorded = unpacked(header["recorded"]) if "recorded" in header else Recorded(before=state.episodes + 1)
-    learner.resume(state, below(arrays, "running"), recorded)
+    learner.resume(state, *unpack_sessions(learner, header.get("sessions"), below(arrays, "running")), recorded)
     return learner
+
+
+def unpack_sessions(learner: Learner, header: Any, arrays: Arrays) -> tuple[OpenSessions, Session]:
+    """Return the open sessions of a learner and its session None from what `pack_sessions` returned, after checks.
+
+    header: None before schema 8: there is the session None alone, with its steps, or with the columns of an Episode.
+    """
+    owner, task = "file", learner.task
+    if header is None:
+        running, more = Session(learner, None), dict(arrays)
+        put_steps(running, more.pop("steps"), more.pop("charged"))
+        if more:
+            if running.t or task.horizon is None:
+                check.fail(owner, "the running episode", "observed step by step, too", "observed once")
+            running.take_all(checked_episode(owner, task, Episode(**more), learner.settings.structure))
+        return OpenSessions(), running
+    steps, charged, begin = arrays["steps"], arrays["charged"], 0
+    most = task.plan_steps
+    sessions: dict[str | None, Content] = {}
+    plans = {-1: None} | {i: unpack_plan(task, arrays, i) for i in range(sum(name.startswith("policy/") for name in arrays))}
+    for row in header["open"]:
+        session, end = (
+            Session(learner, key := row["key"]),
+            begin + check.integer(owner, "steps of a session", row["steps"], 0, most),
+        )
+        put_steps(session, steps[begin:end], charged[begin:end])
+        values: dict[str, Any] = {name: check.integer(owner, name, row[name], 0) for name in ("number", "clock", "planned")}
+        values |= {name: check.truth(owner, name, row[name]) for name in ("named", "whole")}
+        reason, used = check.choice(owner, "reason", row["reason"], REASONS), check.number(owner, "used", row["used"])
+        plan = plans[check.integer(owner, "plan of a session", row["plan"], -1, len(plans) - 2)]
+        choice = None if row["choice"] is None else checked_place(task, row["choice"])
+        content = session.content._replace(**values, reason=reason, used=used, plan=plan, choice=choice)
+        if key in sessions or (key is not None and not check.name(owner, "key of a session", key)):
+            check.fail(owner, "key of a session", check.show(key), "another one: it is there already")
+        sessions[key], begin = content, end
+    if None not in sessions or begin != len(steps):
+        check.fail(owner, "the open sessions", "others", "the session None and those of all steps")
+    limits = {"most": check.integer(owner, "most", header["most"], 1), "begun": check.integer(owner, "begun", header["begun"], 0)}
+    seconds = float("inf") if header["seconds"] is None else check.number(owner, "seconds", header["seconds"], least=0.0)
+    return OpenSessions.of(learner, {"sessions": sessions, "seconds": seconds, **limits})
+
+
+def put_steps(session: Session, steps: Any, charged: Any) -> None:
+    """Add the steps of a file to a new session, after checks: (n, 6) places and (n, 2) costs."""
+    if steps.dtype != np.int64 or steps.ndim != 2 or steps.shape[1] != 6:
+        check.fail("file", "the steps of the running episode", f"{steps.shape} of {steps.dtype}", "(n, 6) of int64")
+    if charged.dtype != np.float64 or charged.shape != (len(steps), 2):
+        check.fail("file", "the costs of the running episode", f"{charged.shape} of {charged.dtype}", "(n, 2) of float64")
+    for step, costs in zip(steps.tolist(), charged.tolist(), strict=True):
+        session.add(session.checked("file", step[0], step[1:], tuple(costs), True))  # checked when it was new
+
+
+def unpack_plan(task: Task, arrays: Arrays, i: int) -> Plan:
+    """Return a plan of open sessions, after checks."""
+    policy = checked_switching_policy("file", task, arrays[f"policy/{i}"]).reshape(task.policy_shape)
+    value = arrays.get(f"value/{i}", no_value(task))
+    return Plan(policy, value)
+
+
+def checked_place(task: Task, choice: Any) -> Choice:
+    """Check the last choice of a session in a file, and return it."""
+    t, *place = choice
+    sizes = (task.n_states, task.n_agents, task.n_agents)
+    checked = (check.index("file", "a choice", value, size) for value, size in zip(place, sizes, strict=True))
+    return Choice(check.integer("file", "t of a choice", t, 0), *checked)
 
 
 def extras_before_7(arrays: Arrays) -> Arrays:

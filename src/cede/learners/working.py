@@ -52,6 +52,7 @@ class WorkingLearner:
         sizes = Sizes(task, settings)
         self.counts = load_counts(sizes, state, shared)
         self.plan, self.planned, self.stale = plan_of(task, state), state.planned, state.stale
+        self._ordinary: tuple[int, Plan] | None = None  # the plan of a trial episode's other sessions, and the episode
         self.sizes = radius_sizes(sizes)
         self._arrays = new_arrays(sizes, self.counts)
         put_state(self._arrays, task, settings, state)
@@ -138,8 +139,11 @@ class WorkingLearner:
         """Return whether a new plan must be made before the next choice."""
         return self.plan is None or (self.stale and bool(kernels.is_due(self.arrays, self.episode, self.planned)))
 
-    def make_plan(self) -> Plan:
-        """Return a new plan for the current episode, from the counts or the fixed policy. The current plan is not replaced."""
+    def make_plan(self, *, trial: bool = True) -> Plan:
+        """Return a new plan for the current episode, from the counts or the fixed policy. The current plan is not replaced.
+
+        trial: False to plan as if the episode were no trial episode.
+        """
         if self.settings.policy is not None:
             return Plan(self.settings.policy.reshape(self.task.policy_shape), no_value(self.task))
         policy, value = empty_plan(self.task)
@@ -147,7 +151,7 @@ class WorkingLearner:
             value[0] = 0.0 if self.plan is None else self.plan.value
             value[1] = 0.0
         arrays = self.put_radii()
-        make_plan(arrays, policy, value, self.tie_seed())
+        make_plan(arrays, policy, value, self.tie_seed(), trial)
         return new_plan(self.task, policy, value, arrays.endless.gain, arrays.endless.error)
 
     def use_plan(self, plan: Plan) -> None:
@@ -184,16 +188,24 @@ class WorkingLearner:
         baseline = self.settings.baseline
         return own if baseline is None or self.may_deviate(own.policy) else Plan(baseline.policy, no_value(self.task))
 
-    def reason(self) -> str:
-        """Return the reason of this episode's choices, one word, for a record."""
-        if self.settings.planning == "greedy":
-            return "greedy"
-        if is_kept_to(self._arrays.baseline.record.view(np.float64)):
-            return "baseline"
-        if self.settings.policy is not None:
-            return "fixed"
-        is_trial = self.settings.trials is not None and kernels.trial_member.py_func(self.arrays, self.planned) >= 0
-        return "audition" if is_trial else "plan"
+    def plan_of_episode(self, number: int, own: Plan) -> tuple[Plan, str]:
+        """Return the plan in force in an episode, and the reason of its choices, a word.
+
+        number: of the episode among all that began: a trial episode is that of one session alone. own: the current plan.
+        """
+        if self.settings.trials is not None and self.settings.baseline is None:
+            member, planned = (kernels.trial_member.py_func(self._arrays, n) for n in (number, self.planned))
+            if member >= 0 and number != self.planned:
+                policy = np.broadcast_to(self._arrays.trials[member].astype(np.int16), self.task.policy_shape)
+                own = Plan(policy, no_value(self.task))
+            elif member < 0 <= planned:
+                if self._ordinary is None or self._ordinary[0] != self.planned:
+                    self._ordinary = self.planned, self.make_plan(trial=False)
+                own = self._ordinary[1]
+            return own, "audition" if member >= 0 else "plan"
+        plan = self.in_force(own)
+        kept_to = is_kept_to(self._arrays.baseline.record.view(np.float64))
+        return plan, "baseline" if kept_to else "plan" if self.settings.policy is None else "fixed"
 
     # ------------------------------------------------------------------------------------------------- what it believes
 
@@ -295,16 +307,18 @@ def optimistic_start(arrays: LearnerArrays, task: Task) -> Floats:
     return bounds
 
 
-def make_plan(arrays: LearnerArrays, policy: Policy, value: Floats, seed: int) -> None:
+def make_plan(arrays: LearnerArrays, policy: Policy, value: Floats, seed: int, trial: bool = True) -> None:
     """Make the plan of an episode from the counts, with as many threads as pay off.
 
     Followed by the kernel `finish_plan`, it is equal to the kernel `plan_step`.
 
     policy: (L, S, D), written. value: (L + 1, S, D), written; without horizon (2, S, D), and the search for the fixed point starts
-    from value[0]. seed: of ties and samples.
+    from value[0]. seed: of ties and samples. trial: as for `WorkingLearner.make_plan`.
     """
     scratch = pass_scratch(arrays.model, policy.shape)
     kernels.prepare_plan(arrays, policy, value, seed, scratch)
+    if not trial:
+        arrays.driving = -1
     if not arrays.model.problem.left.size:
         n_states, n_agents = policy.shape[1:]
         thread = thread_scratch(n_states, arrays.environment.belief.row.shape[1], n_agents)

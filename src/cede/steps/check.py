@@ -72,7 +72,7 @@ def observed_step(
 def check_choice(owner: str, task: Task, state: Any, prev_agent: Any) -> tuple[int, int]:
     """Check the arguments of a choice, a state and a previous agent by index or name; return both as indices."""
     at, prev = task.state_index(owner, "state", state), task.agent_index(owner, "prev_agent", prev_agent)
-    if task.terminal:
+    if task.terminal and task.is_terminal[at]:
         check_goes_on(owner, task, Step(0, at, prev, prev, 0, at, 0.0), plain, {"state": state})
     return at, prev
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
+from operator import itemgetter
 from os import PathLike
 from typing import Any
 
@@ -33,7 +34,9 @@ def read_log(owner: str, task: Task, log: Any, structure: Structure | None = Non
     increase. t: the time step; without it steps are numbered from 0 in each episode. prev_agent: the agent in control before;
     without it, the agent of the previous step, and at t = 0 the start agent of the task. cost, enter_cost: charged by the
     environment for the action, and for arriving; needed where the task does not know it. moved: True if the system was moved before
-    the step, so that the step does not begin in the next_state of the previous one. session: the name of the session of each step.
+    the step, so that the step does not begin in the next_state of the previous one. session: the name of the session of each step,
+    of several at once: its rows are in order, `episode` and `t` are those of the session, and episodes are counted in the order in
+    which they end.
     """
     if isinstance(log, Record):
         return steps_of_record(owner, task, log, structure)
@@ -59,8 +62,33 @@ def read_log(owner: str, task: Task, log: Any, structure: Structure | None = Non
     lengths = {name: len(column) for name, column in {**columns, **values}.items()}
     if len(set(lengths.values())) > 1:
         check.fail(owner, "the number of rows of the columns", lengths, "the same for all")
-    ends = [*beginnings(owner, columns.get("episode"), values.get("t"), lengths["state"]), lengths["state"]]
-    return [one_episode(owner, task, values, begin, end, structure) for begin, end in pairwise(ends)]
+    n, parts = lengths["state"], []
+    for rows in rows_of_sessions(values.pop("session", None), n):
+        own = {name: column[rows] for name, column in values.items()}
+        given = columns["episode"][rows] if "episode" in columns else None
+        ends = [*beginnings(owner, given, own.get("t"), rows), len(rows)]
+        for begin, end in pairwise(ends):
+            parts += in_order(task, one_episode(owner, task, own, begin, end, structure, rows), rows[begin:end])
+    return [steps for _, steps in sorted(parts, key=itemgetter(0))]
+
+
+def rows_of_sessions(session: Any, n: int) -> list[Ints]:
+    """Return the rows of each session of a log, in order. session: (n,) names, None where there is none; or None."""
+    if session is None or not n:
+        return [np.arange(n)]
+    _, number = np.unique(np.array(["" if name is None else name for name in session]), return_inverse=True)
+    order = np.argsort(number, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(number[order])) + 1)
+
+
+def in_order(task: Task, steps: Steps, rows: Ints) -> list[tuple[int, Steps]]:
+    """Return an episode with the row of its last step, by which episodes are counted; without a horizon, where each step is counted
+    at once, its parts between steps of other sessions. rows: (n,) of its steps in the log.
+    """
+    if task.horizon is not None:
+        return [(int(rows[-1]), steps)]
+    ends = [0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
+    return [(int(rows[a]), steps.part(slice(a, b))) for a, b in pairwise(ends)]
 
 
 def columns_of(owner: str, log: Any) -> dict[str, Any]:
@@ -118,31 +146,33 @@ def looked_up(owner: str, name: str, column: Any, known: Any, size: int) -> Any:
     return np.array(result)
 
 
-def beginnings(owner: str, episode: Any, t: Ints | None, n: int) -> list[int]:
+def beginnings(owner: str, episode: Any, t: Ints | None, rows: Ints) -> list[int]:
     """Return the first row of each episode.
 
-    episode: the column of that name, or None. t: the times, or None. n: the number of rows.
+    episode: the column of that name, or None. t: the times, or None. rows: the row of each in the whole log, for errors.
     """
-    if n == 0:
+    if not len(rows):
         return []
     if episode is not None:
         values = episode.tolist()
         first: dict[Any, int] = {}  # the first row of each episode
         for i, value in enumerate(values):
             if check.is_missing(value):
-                check.fail(owner, f"episode[{i}]", check.show(value), "there: which episode the step belongs to")
+                check.fail(owner, f"episode[{rows[i]}]", check.show(value), "there: which episode the step belongs to")
             if i and value == values[i - 1]:
                 continue
             try:
                 before = first.setdefault(value, i)
             except TypeError:
-                check.fail(owner, f"episode[{i}]", check.show(value), "a number or a name")
+                check.fail(owner, f"episode[{rows[i]}]", check.show(value), "a number or a name")
             if before != i:
-                check.fail(owner, f"episode[{i}]", repr(episode[i]), f"another one: that of row {before} has ended already")
+                check.fail(
+                    owner, f"episode[{rows[i]}]", repr(episode[i]), f"another one: that of row {rows[before]} has ended already"
+                )
         return list(first.values())
     if t is None:
         check.fail(owner, "log", "without 'episode' and 't'", "a log with one of them, to tell where an episode begins")
-    return [0, *(i for i in range(1, n) if t[i] <= t[i - 1])]
+    return [0, *(i for i in range(1, len(rows)) if t[i] <= t[i - 1])]
 
 
 def amounts(owner: str, name: str, column: Any) -> Floats:
@@ -176,7 +206,6 @@ def steps_of_record(owner: str, task: Task, record: Record, structure: Structure
     """Return the steps of all counted episodes of a record, also of those without steps."""
     check_fits(owner, record, task)
     columns = {name: record.columns[name] for name in (*NEEDED, "t", "prev_agent", "cost", "enter_cost")}
-    columns |= {name: record.columns[name] for name in ("session",) if name in record.columns}
     columns |= {"chosen": record.columns["asked"], "moved": np.ones(len(record), dtype=np.bool_)}  # as `Learner.observe` let it be
     if task.horizon is not None and len(record) and columns["t"].max() >= task.horizon:
         check.fail(owner, "t of the record", int(columns["t"].max()), f"below {task.horizon}, the horizon")
@@ -187,25 +216,35 @@ def steps_of_record(owner: str, task: Task, record: Record, structure: Structure
 
 
 def one_episode(
-    owner: str, task: Task, columns: Mapping[str, Any], begin: int, end: int, structure: Structure | None = None
+    owner: str,
+    task: Task,
+    columns: Mapping[str, Any],
+    begin: int,
+    end: int,
+    structure: Structure | None = None,
+    rows: Ints | None = None,
 ) -> Steps:
-    """Check the rows from begin to end, which are one episode, and return its steps. columns: all columns as numbers, by name."""
+    """Check the rows from begin to end, which are one episode, and return its steps. columns: all columns as numbers, by name.
+
+    rows: the row of each in the whole log, for errors; None: they are those of the columns.
+    """
     part, n = {name: column[begin:end] for name, column in columns.items()}, end - begin
+    shown = np.arange(begin, end) if rows is None else rows[begin:end]
     if task.horizon is not None and n > task.horizon:
-        check.fail(owner, f"the number of steps of the episode from row {begin} on", n, f"at most {task.horizon}")
+        check.fail(owner, f"the number of steps of the episode from row {shown[0]} on", n, f"at most {task.horizon}")
     times = part.setdefault("t", np.arange(n))
     if (late := np.diff(times) <= 0).any():
         i = int(np.argmax(late)) + 1
-        check.fail(owner, f"t[{begin + i}]", int(times[i]), f"more than {times[i - 1]}, that of the step before")
+        check.fail(owner, f"t[{shown[i]}]", int(times[i]), f"more than {times[i - 1]}, that of the step before")
     if "prev_agent" not in part:
         known = np.concatenate([[False], times[1:] == times[:-1] + 1])[:n] | (times == 0)
         if not known.all():
-            place = f"the column 'prev_agent', for row {begin + int(np.argmin(known))}"
+            place = f"the column 'prev_agent', for row {shown[int(np.argmin(known))]}"
             check.fail(owner, place, "missing", "there where the step before is not logged")
         part["prev_agent"] = np.concatenate([[int(task.start_agent)], part["agent"]])[:n]
     for name in ("cost", "enter_cost"):
         part.setdefault(name, np.full(n, np.nan))
-    steps = check_steps(owner, task, Steps(**part), structure=structure, place=lambda name, i: f"{name}[{begin + i}]")
+    steps = check_steps(owner, task, Steps(**part), structure=structure, place=lambda name, i: f"{name}[{shown[i]}]")
     return steps if task.horizon is not None else replace(steps, t=np.zeros_like(times))
 
 

@@ -68,25 +68,28 @@ class Lines:
         self.next_place = 0
         self.gaps = 0
         self.elsewhere = 0  # episodes that the learner had counted outside of the record
-        self.inside = False  # whether an episode is running
+        self.inside: dict[str | None, int] = {}  # by session: its running episode
+        self.last: list[int] = []  # of each episode: its last line
+        self.taken = 0  # lines
 
     def take(self, line: Any) -> None:
         """Take the next line."""
         if not isinstance(line, dict):
             raise ValueError("a line is no object")
-        kind = line.get("event")
+        kind, session = line.get("event"), line.get("session")
+        self.taken += 1
         if kind is None:
-            self.take_step(line)
+            self.take_step(line, session)
         elif kind == "end":
-            if not self.inside:  # an episode without steps
-                self.begin()
-            self.ended[-1], self.inside = True, False
+            if session not in self.inside:  # an episode without steps
+                self.begin(session)
+            self.ended[self.inside[session]], self.last[self.inside.pop(session)] = True, self.taken
         elif kind == "drop":
-            if self.inside:
-                self.dropped[-1], self.inside = True, False
+            if session in self.inside:
+                self.dropped[self.inside[session]], self.last[self.inside.pop(session)] = True, self.taken
         elif kind == "run":
             self.runs.append(line)
-            self.inside, self.next_place = False, 0
+            self.inside, self.next_place = {}, 0
             about = line.get("about")
             first = about.get("episode", 1) if isinstance(about, dict) else 1
             self.next_step = check.integer("record", "episode of a run", first, 1)
@@ -101,26 +104,28 @@ class Lines:
         else:
             raise ValueError(f"event {check.show(kind)} is not known")
 
-    def take_step(self, line: dict[str, Any]) -> None:
-        """Take the line of a step."""
+    def take_step(self, line: dict[str, Any], session: str | None) -> None:
+        """Take the line of a step. session: whose it is."""
         if not self.runs:
             raise ValueError("a step comes before the first run")
-        if not self.inside or line["t"] == 0:
-            self.begin()
+        if session not in self.inside or line["t"] == 0:
+            self.begin(session)
+        self.last[self.inside[session]] = self.taken
         if not self.has_horizon:
             self.take_place()
         own = line["episode"] if self.has_horizon else self.next_step
-        self.steps.append(line | {"run": len(self.runs) - 1, "number": len(self.ended) - 1, "learner_episode": own})
+        self.steps.append(line | {"run": len(self.runs) - 1, "number": self.inside[session], "learner_episode": own})
         self.next_step += 1
         if len(self.steps) == CHUNK:
             self.pack()
 
-    def begin(self) -> None:
-        """Begin an episode."""
+    def begin(self, session: str | None) -> None:
+        """Begin an episode of a session."""
+        self.inside[session] = len(self.ended)
         self.ended.append(False)
         self.dropped.append(False)
         self.run_of.append(len(self.runs) - 1)
-        self.inside = True
+        self.last.append(self.taken)
         if self.has_horizon:
             self.take_place()
 
@@ -180,6 +185,13 @@ def made(path: Path, lines: Lines, torn: int) -> Record:
     columns = {name: np.concatenate([part[name] for part in lines.parts]) for name in (*ORDER, *ADDED)}
     number, learner_episode = columns.pop("number"), columns.pop("learner_episode")
     more: dict[str, Any] = {name: np.array(getattr(lines, name), dtype=kind) for name, kind in OF_EPISODES.items()}
+    if lines.has_horizon:  # episodes of sessions at once: in the order in which they ended, each with its steps together
+        order = np.argsort(np.array(lines.last, dtype=np.int64), kind="stable")
+        number = np.argsort(order, kind="stable")[number]
+        rows = np.argsort(number, kind="stable")
+        columns = {name: column[rows] for name, column in columns.items()}
+        number, learner_episode = number[rows], learner_episode[rows]
+        more = {name: values[order] for name, values in more.items()}
     more |= {"gaps": lines.gaps, "torn": torn}
     return checked(Record(path, lines.header, tuple(lines.runs), columns, number, learner_episode, **more))
 
@@ -210,12 +222,12 @@ def checked(record: Record) -> Record:
             check.fail("record", name, f"{column.min()} to {column.max()}", f"from 0 to {sizes[name] - 1}")
         column.setflags(write=False)
     episodes = len(record.ended)
-    whole = record.dropped.shape == (episodes,) and (not n or (record.number[0] >= 0 and record.number[-1] < episodes))
+    whole = record.dropped.shape == (episodes,) and (not n or (record.number.min() >= 0 and record.number.max() < episodes))
     whole = whole and record.learner_episode.shape == (n,) and record.run_of.shape == (episodes,)
     whole = whole and record.place.shape == ((n,) if header["horizon"] is None else (episodes,))
     for runs in (record.run_of, columns["run"]):
         whole = whole and (not runs.size or (runs.min() >= 0 and runs.max() < len(record.runs)))
-    if not whole or (np.diff(record.number) < 0).any():
+    if not whole or (header["horizon"] is not None and (np.diff(record.number) < 0).any()):
         check.fail("record", "the numbers of the episodes", "others", "ascending, within the episodes that there are")
     return replace(record, columns=columns)
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,8 @@ def is_json(line: bytes) -> bool:
 class Record:
     """The contents of a record file: n steps of K episodes, in one run or in several. `read_record` returns it.
 
-    An episode counts as ended if the learner's `end_episode` was recorded. One that was running when the process was killed, or
+    Episodes are in the order in which they ended: with several sessions at once, those of one session are not together. An episode
+    counts as ended if the learner's `end_episode` was recorded. One that was running when the process was killed, or
     that was dropped, did not end.
     """
 
@@ -78,7 +80,7 @@ class Record:
     header: Mapping[str, Any]  # sizes and names of the task
     runs: tuple[Mapping[str, Any], ...]  # for each time that the file was opened: time, version, settings of the learner
     columns: Mapping[str, NDArray[Any]]  # (n,) each, by name; "session" only if some step has one
-    number: Ints  # (n,) which of the K episodes each step belongs to, from 0
+    number: Ints  # (n,) which of the K episodes each step belongs to, from 0; ascending if there is a horizon
     learner_episode: Ints  # (n,) the learner's number of the episode of each step, from 1; without horizon, of the step
     ended: NDArray[np.bool_]  # (K,) whether the end was recorded
     dropped: NDArray[np.bool_]  # (K,) whether it was dropped
@@ -141,7 +143,12 @@ class Record:
         columns = {name: self.columns[name][chosen] for name in (*LOGGED, "session") if name in self.columns}
         place = self.place if not self.has_horizon else self.place[self.number]
         columns |= {RUN: np.array(self._names, dtype=object)[self.columns["run"][chosen]], PLACE: place[chosen]}
-        return {"episode": np.unique(self.number[chosen], return_inverse=True)[1] + 1, **columns}
+        return {"episode": np.unique(self._part[chosen], return_inverse=True)[1] + 1, **columns}
+
+    @cached_property
+    def _part(self) -> Ints:
+        """Return the number of the episode of each step; without a horizon, of the part of a run whose steps follow one another."""
+        return self.number if self.has_horizon else np.cumsum(np.diff(self.number, prepend=self.number[:1]) != 0)
 
     def _counted(self, unfinished: bool) -> NDArray[np.bool_]:
         """Return for each step whether it is in the log, (n,)."""
@@ -162,16 +169,24 @@ class Record:
             here = again[self.number[again] == number]
             earlier = (self.number < number) & ~self.ended[self.number] & ~self.dropped[self.number]
             same = earlier & (self.columns["episode"] == self.columns["episode"][here[0]])
+            if "session" in self.columns:
+                same &= self.columns["session"] == self.columns["session"][here[0]]
             if same.any():
                 last = self.number[same].max()
                 result |= (self.number == last) & (self.columns["t"] <= self.columns["t"][here].max())
         return result
 
     def counted_episodes(self) -> list[tuple[int, slice]]:
-        """Return the number, from 0, and the rows of each episode that the learner counted, in order; some have no rows."""
-        ends = np.searchsorted(self.number, np.arange(len(self.ended) + 1))
-        counted = self.ended if self.has_horizon else np.ones_like(self.ended)
-        return [(int(k), slice(int(ends[k]), int(ends[k + 1]))) for k in np.flatnonzero(counted)]
+        """Return the number, from 0, and the rows of each episode that the learner counted, in order; some have no rows.
+
+        Without a horizon, where each step was counted at once, of each part of a run whose steps follow one another.
+        """
+        part, n = self._part, len(self.ended)
+        if not self.has_horizon:
+            first = np.flatnonzero(np.diff(part, prepend=-1)).tolist()
+            return [(int(self.number[a]), slice(a, b)) for a, b in pairwise([*first, len(part)])]
+        ends = np.searchsorted(part, np.arange(n + 1))
+        return [(int(k), slice(int(ends[k]), int(ends[k + 1]))) for k in np.flatnonzero(self.ended)]
 
     def after(self, learner: Any) -> "Record":
         """Return the part of the record that a learner has not counted: episodes, or steps without a horizon.

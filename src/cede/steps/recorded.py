@@ -18,7 +18,14 @@ from cede._base.arrays import Ints
 
 RUN, PLACE = "recorded_in", "recorded_at"  # columns of a log that comes from a record: the run of each step, and the place in it
 LATER = 2**62  # more than the number of any episode
-Place = tuple[str, int]
+
+
+class Place(NamedTuple):
+    """The place in a run of an episode that is running."""
+
+    run: str  # "RECORD/RUN"
+    place: int
+    session: str | None = None  # the session whose episode it is; None: that of the learner's own calls
 
 
 class Entry(NamedTuple):
@@ -42,7 +49,7 @@ class Recorded:
 
     runs: Mapping[str, CountedRun] = field(default_factory=dict)  # by name
     before: int = 1  # episodes with numbers below this were counted by an earlier cede, which did not keep places
-    running: tuple[Place, ...] = ()  # places of the running episode; several if it was continued in several runs
+    running: tuple[Place, ...] = ()  # places of running episodes; several of one if it was continued in several runs
 
     def add(self, entry: Entry, counted: int) -> "Recorded":
         """Return a copy with the places of an entry. counted: the number of counted episodes, or steps."""
@@ -55,10 +62,11 @@ class Recorded:
         runs = {**self.runs, name: CountedRun(old.counted + run.counted, joined((*old.done, *run.done)))} if run.done else self.runs
         return replace(self, runs=runs, running=(*self.running, *running))
 
-    def ended(self, *, counted: bool) -> "Recorded":
-        """Return a copy after the end of the running episode. counted: whether it was counted; if not, it was dropped."""
-        result = replace(self, running=()) if self.running else self
-        for i, (run, place) in enumerate(self.running if counted else ()):
+    def ended(self, session: str | None, *, counted: bool) -> "Recorded":
+        """Return a copy after the end of a session's episode. counted: whether it was counted; if not, it was dropped."""
+        mine = [place for place in self.running if place.session == session]
+        result = replace(self, running=tuple(place for place in self.running if place.session != session)) if mine else self
+        for i, (run, place, _) in enumerate(mine if counted else ()):
             result = result.add(Entry(run, place, place + 1), int(i == 0))
         return result
 
@@ -88,8 +96,15 @@ def unpacked(given: Any) -> Recorded:
         if any(a >= b for a, b in parts) or joined(parts) != parts:
             check.fail(owner, "the places of recorded", check.show(done), "intervals in order")
         runs[check.name(owner, "a run", name)] = CountedRun(check.integer(owner, "recorded.counted", counted, 0), parts)
-    running = tuple((check.name(owner, "a run", run), check.integer(owner, "a place", place, 0)) for run, place in given["running"])
+    running = tuple(unpacked_place(*place) for place in given["running"])
     return Recorded(runs, check.integer(owner, "recorded.before", given["before"], 1), running)
+
+
+def unpacked_place(run: Any, place: Any, session: Any = None) -> Place:
+    """Return a `Place` of JSON data, after checks. session: since schema 8 of learners."""
+    owner = "file"
+    name = None if session is None else check.name(owner, "a session", session)
+    return Place(check.name(owner, "a run", run), check.integer(owner, "a place", place, 0), name)
 
 
 def joined(parts: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:

@@ -3,7 +3,7 @@
 The first line of a file is its header: names and sizes of the task. A line with "event": "run" follows whenever a recorder opens
 the file, with a unique name, the learner's settings, seed and version. Then there is one line for each step, without "event", and a
 line for the end of each episode ("end"), for one that was dropped ("drop"), and where the learner counted data that are not in the
-record ("gap"). read_record.py reads the file.
+record ("gap"). Sessions at once are interleaved; "session" names the session of a line. read_record.py reads the file.
 
 Every line is handed to the operating system before `observe` returns, so it survives the process; `sync` says when it must survive
 the machine, too. An incomplete line has no line break: the next recorder cuts it off, a reader leaves it out, and both report it.
@@ -29,7 +29,7 @@ from cede._base.reprs import short_repr
 from cede.problem.task import Task
 from cede.steps.read_record import is_record, read_record
 from cede.steps.record import NOT_ASKED, header_of, is_json
-from cede.steps.recorded import CountedRun, Place, Recorded
+from cede.steps.recorded import CountedRun, Place, Recorded, joined
 from cede.steps.step import Step
 
 SYNCS = ("never", "episode", "step")
@@ -68,9 +68,9 @@ class Recorder:
         self._header = header_of(task)
         self._process = os.getpid()
         self._episode: int | None = None  # the learner's number of the next step's episode, if no data are missing
-        self._stretch, self._t = 0, 0  # without horizon: number of the sequence of steps, and of its next step
-        self._choice: tuple[tuple[int, int, int], int, str] | None = None  # the last choice
-        self._begun, self._inside = 0, False  # episodes that begin in this run, and whether the last of them is running
+        self._running: dict[str | None, tuple[int, int]] = {}  # by session: its episode in this run, and without horizon the next t
+        self._begun = 0  # episodes, or without a horizon sequences of steps, that began in this run
+        self._done: tuple[tuple[int, int], ...] = ()  # places that were counted or dropped, as intervals
         self._counted = 0  # episodes, or steps without a horizon, that were counted
         self._end, self._unsure = 0, False  # end of the last whole line; whether a part of a line may follow it
         self._closed = False
@@ -126,21 +126,22 @@ class Recorder:
 
     @property
     def recorded(self) -> tuple[str, CountedRun, tuple[Place, ...]]:
-        """Return the name of the current run, its counted or dropped places, and the place of the running episode."""
-        done = self._counted if self.task.horizon is None else self._begun - self._inside
-        running = ((self._run, done),) if self._inside and self.task.horizon is not None else ()
-        return self._run, CountedRun(self._counted, ((0, done),) if done else ()), running
+        """Return the name of the current run, its counted or dropped places, and the places of running episodes."""
+        if self.task.horizon is None:
+            return self._run, CountedRun(self._counted, ((0, self._counted),) if self._counted else ()), ()
+        running = tuple(Place(self._run, place, session) for session, (place, _) in self._running.items())
+        return self._run, CountedRun(self._counted, self._done), running
 
     @contextmanager
-    def all_or_nothing(self) -> Iterator[None]:
-        """Return a context whose lines are removed again if it ends with an error or an interrupt.
+    def all_or_nothing(self, session: str | None = None) -> Iterator[None]:
+        """Return a context whose lines, of one session, are removed again if it ends with an error or an interrupt.
 
         The learner changes at the end of the context, so the record and the learner agree.
         """
         if self._closed or self._process != os.getpid():
             yield
             return
-        fields = ("_episode", "_stretch", "_t", "_choice", "_begun", "_inside", "_counted")
+        fields, running = ("_episode", "_begun", "_done", "_counted"), self._running.get(session)
         before, end = [getattr(self, name) for name in fields], self._end if self._unsure else os.fstat(self._file.fileno()).st_size
         try:
             yield
@@ -148,39 +149,41 @@ class Recorder:
             self._end, self._unsure = end, True
             for name, value in zip(fields, before, strict=True):
                 setattr(self, name, value)
+            self._running.pop(session, None)
+            self._running |= {} if running is None else {session: running}
             with suppress(OSError):  # it is tried again before the next line
                 self._cut()
             raise
 
     def write_steps(
-        self, steps: Iterable[Step], *, episode: int, begins: bool, planned: int = 0, reason: str | None = None
+        self,
+        steps: Iterable[Step],
+        *,
+        episode: int,
+        begins: bool,
+        planned: int = 0,
+        reason: str = "unasked",
+        number: int | None = None,
     ) -> None:
-        """Write steps that a learner has checked: all of them, or none and an error.
+        """Write steps of one session that a learner has checked: all of them, or none and an error.
 
         episode: the learner's number. begins: whether the first step begins an episode. planned: the episode of the current plan.
-        reason: why these agents act, in a word; None: from the last choice.
+        reason: why these agents act, in a word; where another agent acts than the chosen one, it is "override". number: of the
+        episode; None: the learner's.
         """
         if not self.is_open:
             return
-        with self.all_or_nothing():
+        rows = list(steps)
+        with self.all_or_nothing(rows[0].session):
             lines = [self._gap(episode)]
-            for i, step in enumerate(steps):
-                asked, why = self._why(step) if reason is None else (NOT_ASKED, reason)
-                lines.append(self._step(step, episode, begins and i == 0, asked, planned, why))
+            for i, step in enumerate(rows):
+                obeyed = step.chosen is None or step.agent in self.task.roles.orders.outcomes(step.prev_agent, step.chosen)
+                asked = (
+                    NOT_ASKED if step.chosen is None else step.agent if obeyed else step.chosen
+                )  # whoever got control by an order
+                why = reason if obeyed else "override"
+                lines.append(self._step(step, episode if number is None else number, begins and i == 0, asked, planned, why))
             self._write("".join(lines), wait=self.sync == "step")
-
-    def chosen(self, t: int, state: int, prev_agent: int, agent: int, reason: str) -> None:
-        """Keep the agent that the learner chose, and the reason, until the step is observed."""
-        self._choice = ((t, state, prev_agent), agent, reason)
-
-    def _why(self, step: Step) -> tuple[int, str]:
-        """Return the agent that the learner chose for a step, and why the agent in control acts, in a word."""
-        choice, self._choice = self._choice, None
-        if choice is None or choice[0] != step[:3]:
-            return NOT_ASKED, "unasked"
-        if step[3] in self.task.roles.orders.outcomes(step[2], choice[1]):  # an order was obeyed, whoever got control by it
-            return step[3], choice[2]
-        return choice[1], "override"
 
     def _gap(self, episode: int) -> str:
         """Return the line for a gap before the next step; empty without a gap."""
@@ -190,14 +193,14 @@ class Recorder:
     def _step(self, step: Step, episode: int, begins: bool, asked: int, planned: int, reason: str) -> str:
         """Return the line of one step. Without horizon, episode is the number of the sequence of steps, and t counts in it."""
         t, state, prev, agent, action, to, cost, enter_cost = step[:8]
-        if self.task.horizon is None:
-            self._stretch, self._t = (self._stretch + 1, 0) if begins or not self._stretch else (self._stretch, self._t)
-            episode, t = self._stretch, self._t
-            self._t += 1
+        has_horizon, running = self.task.horizon is not None, self._running.get(step.session)
+        if running is None or begins or (has_horizon and t == 0):
+            running, self._begun = (self._begun, 0), self._begun + 1
+        if not has_horizon:
+            episode, t = running[0] + 1, running[1]
             self._episode = (self._episode or 0) + 1  # without horizon, each step is an episode of the learner
             self._counted += 1
-        if not self._inside or t == 0:
-            self._begun, self._inside = self._begun + 1, True
+        self._running[step.session] = running[0], running[1] + 1
         total = float(self.task.step_cost(state, prev, agent, cost, enter_cost))
         more = (
             ',"unpriced":true' if self.task.leaves_out(state, prev, agent) else ""
@@ -209,25 +212,35 @@ class Recorder:
             f'"step_cost":{total!r},"planned":{planned},"reason":"{reason}"{more}}}\n'
         )
 
-    def end_episode(self, episode: int) -> None:
-        """Write that an episode ended and was counted. episode: the learner's number."""
+    def end_episode(self, episode: int, session: str | None = None, number: int | None = None) -> None:
+        """Write that the episode of a session ended and was counted. episode, number: as for `write_steps`."""
         if not self.is_open:
             return
-        with self.all_or_nothing():
+        own = {} if session is None else {"session": session}
+        with self.all_or_nothing(session):
+            running = self._running.pop(session, None)
             if self.task.horizon is not None:
-                self._write(self._gap(episode) + event("end", episode=episode), wait=self.sync != "never")
-                self._episode = episode + 1
-                self._begun, self._inside, self._counted = self._begun + (not self._inside), False, self._counted + 1
-            elif self._stretch:
-                self._write(event("end", episode=self._stretch), wait=self.sync != "never")
-                self._t, self._inside = 0, False
+                text = self._gap(episode) + event("end", episode=number or episode, **own)
+                self._episode, self._counted = episode + 1, self._counted + 1
+                if running is None:
+                    running, self._begun = (self._begun, 0), self._begun + 1
+                self._close(running[0])
+                self._write(text, wait=self.sync != "never")
+            elif running is not None:
+                self._write(event("end", episode=running[0] + 1, **own), wait=self.sync != "never")
 
-    def drop_episode(self, episode: int) -> None:
-        """Write that the steps of the running episode were dropped."""
+    def drop_episode(self, episode: int, session: str | None = None) -> None:
+        """Write that the steps of the running episode of a session were dropped."""
         if self.is_open:
-            with self.all_or_nothing():
-                self._write(event("drop", episode=episode))
-                self._inside = False
+            with self.all_or_nothing(session):
+                if (running := self._running.pop(session, None)) is not None:
+                    self._close(running[0])
+                self._write(event("drop", episode=episode, **({} if session is None else {"session": session})))
+
+    def _close(self, place: int) -> None:
+        """Note that the episode of a place was counted or dropped."""
+        if self.task.horizon is not None:
+            self._done = joined((*self._done, (place, place + 1)))
 
     def _write(self, text: str, *, wait: bool = False) -> None:
         """Write lines at the end of the file: all of them, or none and an error. wait: until they are on the disk."""
@@ -332,9 +345,12 @@ def check_still_runs(owner: str, path: Path, running: tuple[Place, ...]) -> None
     """
     if running and is_record(path):
         ended = {(entry.run, entry.begin) for entry in read_record(path).entries()}
-        if not ended.isdisjoint(running):
-            expected = "dropped first (drop_episode): learn_from(record.after(learner)) counts it as it ended"
-            check.fail(owner, "the running episode", "one that ended in this record", expected)
+        for run, place, session in running:
+            if (run, place) in ended:
+                which = "the running episode" if session is None else f"session {check.printable(session)[:60]!r}"
+                calls = "(drop_episode)" if session is None else "(drop)"
+                expected = f"dropped first {calls}: learn_from(record.after(learner)) counts it as it ended"
+                check.fail(owner, which, "one that ended in this record", expected)
 
 
 def name_of_run(line: bytes) -> str | None:

@@ -36,7 +36,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """The columns of n steps; the names are those of `Step`."""
+    """The columns of n steps of one session; the names are those of `Step`."""
 
     t: Ints  # (n,)
     state: Ints  # (n,)
@@ -48,7 +48,6 @@ class Steps:
     enter_cost: Floats  # (n,)
     chosen: Ints | None = None  # (n,) -1: the learner was not asked; None: of no step
     moved: Bools | None = None  # (n,) None: nowhere
-    session: NDArray[np.object_] | None = None  # (n,) names; None: there is one session
 
     @classmethod
     def of(cls, steps: Sequence[Step]) -> "Steps":
