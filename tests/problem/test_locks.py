@@ -223,7 +223,7 @@ def test_the_two_forms_are_one_and_a_grab_costs_what_it_did(tmp_path):
         ([[1.0, 0.0], [0.0, 1.0]], "Task: can_switch is .*, must be booleans"),
         (
             np.ones((3, 2, 2), dtype=bool),
-            r"Task: the shape of can_switch is \(3, 2, 2\), must be \(D, D\) or \(S, D, D\) = \(2, 2, 2\)",
+            r"Task: the shape of can_switch is \(3, 2, 2\), must be \(D, D\) = \(2, 2\), or \(S, D, D\) = \(2, 2, 2\)",
         ),
         ("never", "Task: can_switch is 'never', must be booleans"),
     ],

@@ -36,5 +36,5 @@ def test_a_team_may_have_locks_of_its_own():
 
 
 def test_random_answers_are_refused_by_name():
-    with pytest.raises(ValueError, match="takeover_delay of the task is random, must be a number of steps"):
+    with pytest.raises(ValueError, match="test: takeover_delay is random, must be a number of steps"):
         environment_from("test", {**TASK, "takeover_delay": {"operator": [0.5, 0.2]}}, {})

@@ -90,7 +90,6 @@ def explain(learner: Learner, t: int | None = None, state: int | str = NOT_GIVEN
     if learner.settings.flat:
         check.fail(owner, "learner", learner.settings.name, "one that tells agents and environment apart")
     task = learner.task
-    task.refuse_orders(owner, "the learner's task")
     if task.horizon is None and t is not None:
         check.fail(owner, "t", check.show(t), "left out: the task has no horizon")
     now = 0 if task.horizon is None else check.index(owner, "t", t, task.horizon)
@@ -220,6 +219,8 @@ def in_words(
     saved = other.plain - mine.plain if abs(other.plain - mine.plain) > ROUNDING * stake else 0.0
     least, most = other.optimistic - mine.pessimistic, other.pessimistic - mine.optimistic
     head = f"{name} {'takes over' if not stays else 'has taken over' if prev >= len(task.members) else 'stays in control'}"
+    if len(task.roles.orders.outcomes(prev, chosen)) > 1:
+        head = f"{name} is {'called' if not stays else 'waited for'}"
     span = "over the rest of the episode" if task.horizon is not None else "in the long run"
     between = f" (between {figure(least, stake)} and {figure(most, stake)})" if bounded else ""
     if saved > 0:

@@ -2,6 +2,7 @@
 
     x_0(s, d) = start(s) [d = start agent],    x_{t+1}(s', d') = sum_{s, d, a} x_t(s, d) [pi_t(s, d) = d'] p_d'(a | s) p(s' | s, a)
 
+where the choice pi_t(s, d) is an order with a random outcome, [.] is the probability kappa(d' | d, pi_t(s, d)).
 Terminal states have no visits. Without a horizon a linear system is solved.
 """
 
@@ -86,7 +87,7 @@ def after_step(task: Task, tables: Tables, policy: Policy, now: Floats, t: int) 
     block = 0 if task.periods is None else int(task.periods[t]) * n_states
     place, result = tables.row[block : block + n_states].ravel(), np.zeros_like(now)
     for d in range(n_agents):
-        here = np.where(policy == d, now, 0.0)
+        here = task.roles.orders.chance_of(d, policy) * now
         if not here.any():
             continue
         slot, vary = int(task.layout.slot[d]), int(task.layout.vary[d])

@@ -159,12 +159,13 @@ def summarise(learner: Learner, *, by: str | Callable[[str], str] | None = None,
     """
     check.instance("summarise", "learner", learner, Learner)
     task = learner.task
-    task.refuse_orders("summarise", "the learner's task")
     names = list(task.state_names or (f"state {s}" for s in range(task.n_states)))
     labels, starts = grouped(names, by), starts_of("summarise", learner, start)
     policy = learner.plan.policy.reshape(-1, task.n_states, task.n_agents)
     met = occupancy(task, *frequencies(learner), policy, starts.chances)
-    acts = np.stack([np.where(task.acting[policy] == m, met, 0.0).sum(axis=(0, 2)) for m in range(len(task.members))])
+    acts, orders = np.zeros((len(task.members), task.n_states)), task.roles.orders
+    for d, member in enumerate(task.acting):
+        acts[member] += (orders.chance_of(d, policy) * met).sum(axis=(0, 2))
     visits, costs, ended = state_visits(learner), costs_from_here(learner), ends_seen(learner)
     groups = []
     for name in dict.fromkeys(labels):
@@ -211,7 +212,8 @@ def guesses(learner: Learner, policy: Policy, met: Floats, names: list[str]) -> 
     acted = visits_by_place(learner)[0]
     unknown = np.stack([acted[task.layout.slots(table)].sum(axis=0) == 0 for table in range(len(task.tables))])  # (tables, S)
     unknown[list(settings.knowledge.agents)] = False
-    guess = np.where(unknown[task.table[policy], np.arange(task.n_states)[:, None]], met, 0.0)
+    unseen = [unknown[table][:, None] * task.roles.orders.chance_of(d, policy) for d, table in enumerate(task.table)]
+    guess: Floats = met * sum(unseen)
     part = float(guess.sum() / max(float(met.sum()), 1e-300))
     if part < GUESSED:
         return []

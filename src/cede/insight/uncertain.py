@@ -50,21 +50,22 @@ def stakes(learner: "Learner", policy: Policy, met: Floats) -> tuple[Floats, Flo
         np.broadcast_to(task.control_cost, (n, len(agents))),
         np.broadcast_to(task.switch_cost, (n, *[len(agents)] * 2)),
     )
-    states, before = np.arange(n)[:, None], np.array(agents)
+    before = np.array(agents)
     for t, chosen in enumerate(policy):
         block = slice(0, n) if task.periods is None else slice(int(task.periods[t]) * n, (int(task.periods[t]) + 1) * n)
         after = task.layout.factor * value[t + 1 if task.horizon is not None else 0]
         after = after if task.enter_cost is None else after + task.enter_cost[:, None]  # (S, D)
         ahead = tables.rows @ after + tables.unseen[:, None] * after.mean(axis=0)
         span = np.ptp(task.env_cost[:, :, None] + ahead[tables.row[block]], axis=1)  # (S, D)
-        paid = control[states, chosen] + switch[states, before, chosen]
+        obeyed = [task.roles.orders.chance_of(d, chosen) for d in agents]  # (S, D) each
+        paid = sum(part * np.where(part > 0.0, control[:, [d]] + switch[:, :, d], 0.0) for d, part in enumerate(obeyed))
         for d in agents:
             slot, vary = int(task.layout.slot[d]) + (t if task.layout.vary[d] == BY_TIME else 0), task.layout.vary[d]
             slots = slot + before if vary == BY_PREV_AGENT else np.full(len(agents), slot)
-            more = np.where(chosen == d, 0.0, np.maximum(control[:, [d]] + switch[:, :, d] - paid, 0.0))  # (S, D)
+            more = np.where(obeyed[d] > 0.0, 0.0, np.maximum(control[:, [d]] + switch[:, :, d] - paid, 0.0))  # (S, D)
             change = met[t] * np.maximum(moved[slots].T * span[:, [d]] - more, 0.0)
             np.add.at(of_agents, slots, np.where(task.can_choose[:, :, d], change, 0.0).T)
-            acts = np.einsum("sp,psa->sa", np.where(chosen == d, met[t], 0.0), tables.actions[slots])
+            acts = np.einsum("sp,psa->sa", obeyed[d] * met[t], tables.actions[slots])
             of_environment[block] += acts * moved_environment[block] * np.ptp(after[:, d])
     return of_agents, of_environment
 

@@ -218,13 +218,13 @@ def checked_switch_cost(owner: str, value: Any, names: Sequence[str], n_states: 
     return by_members(owner, "switch_cost", value, n_agents, n_states, "D")
 
 
-def checked_can_switch(owner: str, value: Any, states: Sequence[Any], agents: Sequence[str]) -> NDArray[np.bool_]:
+def checked_can_switch(owner: str, value: Any, states: Sequence[Any] | None, agents: Sequence[str]) -> NDArray[np.bool_]:
     """Check can_switch, booleans (D, D) or (S, D, D), or a function of state, prev_agent and agent; return the booleans.
 
-    states: the names, or else the numbers, of the states.
+    states: the names, or else the numbers, of the states; None if they are not known yet, for booleans only.
     """
     n = len(agents)
-    if callable(value):
+    if callable(value) and states is not None:
         answers = [value(state, prev, agent) for state in states for prev in agents for agent in agents]
         for i, answer in enumerate(answers):
             if not isinstance(answer, bool | np.bool_):
@@ -235,10 +235,11 @@ def checked_can_switch(owner: str, value: Any, states: Sequence[Any], agents: Se
     if allowed.dtype != np.bool_:
         expected = "booleans (D, D) or (S, D, D), or a function (state, prev_agent, agent)"
         check.fail(owner, "can_switch", check.show(value), expected)
-    if allowed.shape not in ((n, n), (len(states), n, n)):
-        expected = f"(D, D) or (S, D, D) = {(len(states), n, n)}"
+    sides = (n, n) if allowed.ndim != 3 else (len(allowed) if states is None else len(states), n, n)
+    if allowed.shape != sides or not allowed.size:
+        expected = f"(D, D) = {(n, n)}, or (S, D, D)" + ("" if states is None else f" = {(len(states), n, n)}")
         check.fail(owner, "the shape of can_switch", allowed.shape, expected)
-    return allowed
+    return read_only(allowed.copy())
 
 
 def with_locks(switch_cost: Floats, allowed: NDArray[np.bool_]) -> Floats:

@@ -285,6 +285,8 @@ class Team(Remade):
         switch_cost = checked_switch_cost("Team", self.switch_cost, names)
         barred = bool(np.isinf(switch_cost).any()) or self.can_switch is not None or any(agent.takeover_delay for agent in agents)
         grab_cost = checked_grab_cost("Team", self.grab_cost, names, switch_cost, None, barred)
+        if self.can_switch is not None and not callable(self.can_switch):
+            self._set(can_switch=checked_can_switch("Team", self.can_switch, None, names))
         if switch_cost.ndim == 2:
             without_dead_ends("Team", switch_cost, names, None, ())
         self._set(agents=agents, switch_cost=switch_cost, grab_cost=grab_cost)

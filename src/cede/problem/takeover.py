@@ -169,6 +169,17 @@ class Orders:
         part = slice(int(self.first[row]), int(self.first[row + 1]))
         return dict(zip(self.agent[part].tolist(), self.chance[part].tolist(), strict=True))
 
+    def chance_of(self, agent: int, policy: NDArray[Any]) -> Floats:
+        """Return the probability that an agent gets control by a policy, (..., D) [..., prev_agent], of the same shape."""
+        if not self.row.size:
+            return np.asarray(policy == agent, dtype=np.float64)
+        table = np.zeros(self.row.shape)
+        table[:, agent] = self.row[:, agent] == OBEYED
+        for prev, order in np.argwhere(self.row >= 0).tolist():
+            table[prev, order] = self.outcomes(prev, order).get(agent, 0.0)
+        result: Floats = table[np.arange(len(table)), policy]
+        return result
+
     def drawn(self, prev: int, order: int, rng: np.random.Generator) -> int:
         """Return the next agent after an order, drawn where it is random."""
         agents = self.outcomes(prev, order)

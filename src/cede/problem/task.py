@@ -322,12 +322,6 @@ class Task(Remade):
         """Return whether some choices are orders, whose outcome is random (takeover.py)."""
         return bool(self.roles.chance)
 
-    def refuse_orders(self, owner: str, what: str) -> None:
-        """Fail if the task has random answer times, with which `owner` cannot deal. what: is named in the error."""
-        if self.has_orders:
-            expected = "a number of steps: what orders with a random outcome lead to is not shown here"
-            check.fail(owner, f"takeover_delay of {what}", "random", expected)
-
     @cached_property
     def is_terminal(self) -> NDArray[np.bool_]:
         """Return which states are terminal, (S,)."""

@@ -40,7 +40,8 @@ def checked(owner: str, task: Task, settings: Settings) -> Served:
 
     Without a horizon every rule for replanning is accepted: the service plans as soon as it can.
     """
-    task.refuse_orders(owner, "the task")
+    if task.has_orders:
+        check.fail(owner, "takeover_delay", "random", "a number of steps: the service does not know who an order led to")
     unit = "episodes" if task.horizon is not None else "steps"
     entries = task.plan_steps * task.n_states * task.n_agents
     if entries > MOST_ENTRIES:
