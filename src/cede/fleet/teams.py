@@ -172,6 +172,9 @@ def play_team(workspace, teams, ahead, i, episode, ledger, policy, value):
         else:
             play_episode(truth, acting, chance, steps)
         enter_steps(truth, steps, np.int64(0), steps.n, problem.discount, ledger, i, e)
+        if learner.spent.size > 0:
+            learner.spent[0] += 1.0
+            learner.spent[1] += ledger.cost[i, e]
         if limits.most.size > 0:
             update_prices(limits, ledger.control[i, e], least_cost, most_cost)
         if cautious:

@@ -59,6 +59,7 @@ class TeamArrays(Bundle):
     costs_recent_part: Float3
     prices: Annotated[NDArray[np.void], PRICE, 2]  # (n or 1, members)
     taken: Int2  # (n or 1, members) see `Limits`
+    spent: Float2  # (n or 1, 2) see `LearnerArrays`
     found: Float2  # (n or 1, 2) without horizon: gain and error of the plan
     record: Annotated[NDArray[np.void], RECORD, 2]  # (n or 1, 1)
 
@@ -107,6 +108,7 @@ def point_at_team(workspace, teams, i):
     else:
         problem.control_cost = teams.control_cost[i]
     problem.switch_cost = teams.switch_cost[i]
+    learner.spent = of_team(teams.spent, i)
     learner.greedy.arrival = of_team(teams.arrival, i)
     learner.agents.planned_visits = of_team(teams.agents_planned_visits, i)
     learner.environment.planned_visits = of_team(teams.environment_planned_visits, i)

@@ -8,7 +8,7 @@ In a table of counts the first `counted` rows are counted; rows of a known polic
 import numpy as np
 import scipy.sparse as sp
 
-from cede._base.arrays import Floats, Ints
+from cede._base.arrays import Floats
 from cede.beliefs.belief import Belief
 from cede.beliefs.constants import Radii, RadiusSizes
 from cede.beliefs.costs import BERNSTEIN_INTERVALS, NO_INTERVALS, UCRL2_INTERVALS
@@ -88,7 +88,7 @@ def new_arrays(sizes: Sizes, working: Working) -> LearnerArrays:
         environment=environment,
         costs=costs,
         model=model,
-        trials=trials_of(task) if settings.trials is not None else np.empty((0, 0, 0), dtype=np.int64),
+        **trial_arrays(task, settings),
         flat=int(settings.flat),
         prior=float(settings.prior),
         sticks=sticks_for(settings.prior),
@@ -123,11 +123,19 @@ def endless_of(task: Task, settings: Settings) -> Endless:
     return endless
 
 
-def trials_of(task: Task) -> Ints:
-    """Return the next agent on the way to each member, by state (or 1) and previous agent, (members, S or 1, D); only members that
-    control can reach.
-    """
-    return np.stack([task.ways_to(member) for member in range(len(task.members)) if task.can_reach(member)])
+def trial_arrays(task: Task, settings: Settings) -> dict[str, Any]:
+    """Return the fields of `LearnerArrays` about trial episodes; kernels have none where a trial needs approval."""
+    trials = settings.trials
+    able = [] if trials is None or trials.approval else trials.able(task)
+    inside = np.zeros(task.n_states if able and trials is not None and trials.states else 0, dtype=np.bool_)
+    inside[list(trials.states) if trials is not None and inside.size else []] = True
+    return {
+        "trials": np.stack([task.ways_to(member) for member in able]) if able else np.empty((0, 0, 0), dtype=np.int64),
+        "tried": np.array(able, dtype=np.int64),
+        "trial_steps": task.plan_steps if trials is None or trials.steps is None else trials.steps,
+        "trial_in": inside,
+        "spent": np.zeros(2 if trials is not None else 0),
+    }
 
 
 def first_env_cost(task: Task, settings: Settings, costs: CostLayer) -> Floats:

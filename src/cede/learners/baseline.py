@@ -14,7 +14,7 @@ from cede._base.arrays import Floats, Policy
 from cede.learners import proof as kernels
 from cede.learners.limits import ends_of_step_costs
 from cede.problem.task import Task
-from cede.steps.cost import cost_parts
+from cede.steps.cost import cost_of
 from cede.steps.step import Steps, wrong_links
 
 if TYPE_CHECKING:
@@ -30,9 +30,8 @@ def record_episode(task: Task, arrays: "LearnerArrays", policy: Policy | None, s
         return
     keeps = arrays.baseline.record["decided"][0] == kernels.KEEP_TO
     decided = arrays.baseline.policy if keeps or policy is None else policy
-    total = float(np.cumsum(cost_parts(task, steps).total)[-1])  # added one by one, as kernels do: the same bits
     longest = float(task.layout.left[0]) * most_step_cost(arrays)
-    total = min(total, longest)  # steps that the task does not allow may cost more
+    total = min(cost_of(task, steps), longest)  # steps that the task does not allow may cost more
     followed = np.array_equal(decided[np.arange(len(steps)), steps.state, steps.prev_agent], steps.agent)
     followed &= not wrong_links(steps.part(slice(0, -1)), steps.part(slice(1, None)))[1].any()  # else the system was moved
     kernels.record_episode(arrays.baseline, followed, total, longest)

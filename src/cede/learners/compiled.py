@@ -8,7 +8,7 @@ from math import sqrt
 import numpy as np
 from numba import types
 
-from cede._kernels.bundle import Bundle, Float1, Float2, Float3, Int2, Int3
+from cede._kernels.bundle import Bool1, Bundle, Float1, Float2, Float3, Int1, Int2, Int3
 from cede._kernels.compiling import kernel, unit
 from cede._kernels.limits import Limits, set_prices, step_costs, update_prices
 from cede._kernels.problem import block_at
@@ -67,6 +67,10 @@ class LearnerArrays(Bundle):
     costs: CostLayer
     model: ModelArrays  # the beliefs of both layers, and the costs
     trials: Int3  # (members, S or 1, D) next agent on the way to each member, by previous agent; empty: no trial episodes
+    tried: Int1  # (members,) who they are
+    trial_steps: int  # of a trial episode; from then on the plan is followed
+    trial_in: Bool1  # (S,) the states in which it takes place; empty: all
+    spent: Float1  # (2,) episodes, and their cost; empty: not counted
     driving: int  # the member whose trial episode the planned episode is; -1: none
     flat: int  # 1: the environment's layer holds p(s' | s, d), as for UCRL2
     prior: float  # pseudo-counts of a row for sampled tables; 0: tables are not sampled
@@ -122,8 +126,8 @@ def believe(learner, seed):
 
 
 @kernel
-def trial_member(learner, episode):
-    """Return the member, of n, that has control in the whole episode k = 1, 2, ..., a trial episode; -1: it is none.
+def scheduled_trial(learner, episode):
+    """Return the member, of n, whose trial episode k = 1, 2, ... is by the schedule; -1: it is none.
 
     Trial episodes of all members, one after the other, start at episodes 1, 8 n + 1, 64 n + 1, 512 n + 1, ...
     """
@@ -137,22 +141,76 @@ def trial_member(learner, episode):
 
 
 @kernel
+def least_alone(learner, member):
+    """Return what an episode costs at least if a member, an agent of the task, has control throughout: its known costs, and all
+    else at its least.
+    """
+    problem, costs = learner.model.problem, learner.model.problem.control_cost
+    terminal, least, shortest = problem.terminal, np.inf, problem.left[0]
+    for s in range(learner.least_cost.size):
+        if terminal.size > 0 and terminal[s]:
+            shortest = 1.0  # it may end after the first step
+            if learner.least_cost[s] < 0.0:
+                return -np.inf
+        else:
+            least = min(least, costs[min(s, costs.shape[0] - 1), member] + learner.least_cost[s])
+    least += learner.least_enter
+    return min(least, least * problem.left[0]) if shortest == 1.0 else least * shortest
+
+
+@kernel
+def trial_member(learner, episode):
+    """Return the member, of n, whose trial episode k = 1, 2, ... is; -1: it is none. A member whose known costs alone are more than
+    the mean cost of an episode so far is not tried.
+    """
+    found = scheduled_trial(learner, episode)
+    spent = learner.spent
+    if found >= 0 and spent[0] > 0.0 and least_alone(learner, learner.tried[found]) > spent[1] / spent[0]:
+        return np.int64(-1)
+    return found
+
+
+@kernel
+def put_trial(learner, member, policy):
+    """Write the policy of a member's trial episode, where it takes place, over that of the plan."""
+    rows, only_some = learner.trials.shape[1], learner.trial_in.size > 0
+    for t in range(min(policy.shape[0], learner.trial_steps)):
+        for s in range(policy.shape[1]):
+            if not only_some or learner.trial_in[s]:
+                for prev in range(policy.shape[2]):
+                    policy[t, s, prev] = learner.trials[member, min(s, rows - 1), prev]
+
+
+@kernel
+def is_partial(learner, policy):
+    """Return whether trial episodes follow the plan in some steps or states."""
+    return learner.trial_steps < policy.shape[0] or learner.trial_in.size > 0
+
+
+@kernel
 def begin_trial(learner, policy):
     """Check whether the planned episode is a trial episode; if so, write the policy that gives control to its member."""
     learner.driving = -1
     if learner.trials.size > 0:
         learner.driving = trial_member(learner, np.int64(learner.radii.steps / learner.sizes.horizon + 0.5) + 1)
     if learner.driving >= 0:
-        for t in range(policy.shape[0]):
-            for s in range(policy.shape[1]):
-                for prev in range(policy.shape[2]):
-                    policy[t, s, prev] = learner.trials[learner.driving, min(s, learner.trials.shape[1] - 1), prev]
+        put_trial(learner, learner.driving, policy)
+
+
+@unit(types.none, LearnerArrays, POLICY, VALUE, PassScratch, ThreadScratch)
+def finish_trial(learner, policy, value, scratch, thread):
+    """After the pass of a partial trial episode, whose policy is the plan's, write that of the trial, and evaluate it."""
+    if learner.driving >= 0 and is_partial(learner, policy):
+        put_trial(learner, learner.driving, policy)
+        begin(learner.model.problem, np.int64(1), value, scratch)
+        none = np.int64(0)
+        backward(learner.model, np.int64(FOLLOW), policy, policy, value, value, none, scratch, thread, none)
 
 
 @kernel
 def is_due(learner, episode, planned):
     """Return whether this episode needs a new plan. planned: the episode for which the last plan was made; 0: none."""
-    if planned == 0 or trial_member(learner, episode) >= 0 or trial_member(learner, planned) >= 0:
+    if planned == 0 or scheduled_trial(learner, episode) >= 0 or scheduled_trial(learner, planned) >= 0:
         return True
     if learner.replan == DOUBLING:
         return has_doubled(learner.agents) or has_doubled(learner.environment)
@@ -201,7 +259,8 @@ def plan_pass(learner, policy, value, seed, scratch, thread, phase):
     if learner.greedy.values.size > 0:
         mode, source = np.int64(RAISE), learner.greedy.values
     else:
-        mode, source = np.int64(CHOOSE if learner.driving < 0 else FOLLOW), value
+        chooses = learner.driving < 0 or is_partial(learner, policy)
+        mode, source = np.int64(CHOOSE if chooses else FOLLOW), value
     return backward(learner.model, mode, policy, policy, value, source, seed, scratch, thread, phase)
 
 
@@ -218,6 +277,7 @@ def plan_step(learner, policy, value, seed, scratch, thread):
     prepare_plan(learner, policy, value, seed, scratch)
     if learner.model.problem.left.size > 0:
         plan_pass(learner, policy, value, seed, scratch, thread, np.int64(0))
+        finish_trial(learner, policy, value, scratch, thread)
     else:
         plan_endless(learner, policy, value, seed, scratch, thread)
     finish_plan(learner)

@@ -3,13 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from cede._base import check
 from cede._base.interrupts import interrupts_later, uninterrupted
 from cede._base.turns import Assignments, Change, Turn, one_at_a_time
 from cede.beliefs.scale import ScaleByEpisode
 from cede.learners.log import count_log
+from cede.learners.promises import first_trial_from, trial_at
 from cede.learners.recording import Recording
 from cede.learners.session import OpenSessions, Session, time_first
 from cede.learners.settings import Settings
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
     from cede.learners.working import WorkingLearner
     from cede.planning.passes import Plan
     from cede.steps.recorded import Recorded
+
+
+class NextTrial(NamedTuple):
+    """The next trial episode of a learner."""
+
+    agent: str  # the member who has control
+    episode: int  # k = 1, 2, ..., in the order in which episodes begin
 
 
 class ControlLoop(ABC):
@@ -330,7 +338,57 @@ class ControlLoop(ABC):
 
     def _plan(self) -> "Plan":
         """Do the work of `plan`."""
-        return self._working.in_force(self._plan_if_due())
+        own, running, approved = self._plan_if_due(), self._session, self._open.approved
+        if running._plan is not None and (running.observed or (running._begun is not None and running._begun[0] is own)):
+            return running._plan  # in force until the episode ends
+        return self._working.in_force(own) if approved is None else self._working.trial_of(approved, own)
+
+    # ------------------------------------------------------------------------------------------------- trial episodes
+
+    @property
+    @one_at_a_time
+    def next_trial(self) -> NextTrial | None:
+        """Return the next trial episode: who is tried, and the number of the episode; None if there are none.
+
+        The number is that of an episode in the order in which episodes begin: `learner.episode` if one runs after the other. By
+        then a member may be left out because its known costs are too high (`recommended`).
+        """
+        if self._task.horizon is None:
+            return None
+        number, trials = self._open.next_number(self._session, self.episode), self.settings.trials
+        if self._open.approved is not None:
+            return NextTrial(self._task.members[self._open.approved], number)
+        if trials is None:
+            return None
+        able, live = trials.able(self._task), self._working
+        for _ in range(2 * len(able)):
+            number = first_trial_from(len(able), number)
+            name = trial_at(self._task, trials, number)
+            if name is not None and live.is_worth_trying(name):
+                return NextTrial(name, number)
+            number += 1
+        return None
+
+    @one_at_a_time
+    def approve_trial(self, agent: int | str | None = None) -> None:
+        """Make the next episode that begins a trial episode, of one session only.
+
+        agent: a member, by index or name, who has control in it; by default that of `next_trial`. Any learner that makes whole
+        plans can have such trials; with trials={"approval": True} it has no others.
+        """
+        owner, task = "approve_trial", self._task
+        if task.horizon is None or self.settings.planning != "full" or self.settings.baseline is not None:
+            expected = "one with a horizon that makes whole plans, without a baseline"
+            check.fail(owner, "the learner", "without a horizon, with greedy planning or with a baseline", expected)
+        if agent is None:
+            proposed = self.next_trial
+            if proposed is None:
+                check.fail(owner, "agent", "missing", "given: no trial episode is scheduled")
+            agent = proposed.agent
+        member = task.agent_index(owner, "agent", agent)
+        if member >= len(task.members) or not task.can_reach(member):
+            check.fail(owner, "agent", check.show(agent), f"a member that can get control: {check.one_of(task.members)}")
+        self._open.approved = member
 
     @property
     @one_at_a_time

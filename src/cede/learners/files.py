@@ -73,7 +73,7 @@ def pack_sessions(content: Mapping[str, Any]) -> tuple[Header, Arrays]:
         if not np.isnan(plan.value.flat[0]):
             arrays[f"value/{i}"] = plan.value
     limits = {"most": content["most"], "seconds": None if content["seconds"] == float("inf") else content["seconds"]}
-    return {"open": rows, "begun": content["begun"], **limits}, arrays
+    return {"open": rows, "begun": content["begun"], "approved": content["approved"], **limits}, arrays
 
 
 def below(arrays: Arrays, name: str) -> Arrays:

@@ -8,6 +8,7 @@ With both promises the plan is made with the prices of the limits, and used only
 about the baseline.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,28 +89,94 @@ class Baseline(Remade):
 
 @dataclass(frozen=True)
 class TrialEpisodes(Remade):
-    """Every member has control for a whole episode, one after the other, in n episodes from episode 1, 8 n + 1, 64 n + 1, ... on,
-    n being the number of members. So every agent is tried again and again.
+    """Trial episodes: one member has control, to learn how it acts. Argument `trials` of `recommended`.
+
+    Each of n members has one, one after the other, in the n episodes from episode 1, 8 n + 1, 64 n + 1, ... on. So every agent is
+    tried again and again, ever more seldom. A trial is left out if the known costs of the member alone, all else at its least, are
+    more than the mean cost of an episode so far: such a member could not be in control throughout, and where it is worth its
+    costs in some states, the plan tries it there.
     """
+
+    steps: int | None = None  # at the beginning of the episode, in which the member has control; None: all
+    states: tuple[int, ...] = ()  # in which it has control; empty: all
+    members: tuple[int, ...] = ()  # who are tried; empty: all
+    approval: bool = False  # whether a trial needs a call of `approve_trial`
+
+    def __post_init__(self) -> None:
+        if self.steps is not None:
+            check.integer("trials", "steps", self.steps, 1)
+        for name in ("states", "members"):
+            places = check.items("trials", name, getattr(self, name), "indices")
+            object.__setattr__(self, name, tuple(check.integer("trials", name, place, 0) for place in places))
+        object.__setattr__(self, "approval", check.truth("trials", "approval", self.approval))
+
+    def check_fits(self, owner: str, task: Task) -> None:
+        """Check states and members against a task."""
+        for name, n in (("states", task.n_states), ("members", len(task.members))):
+            for place in getattr(self, name):
+                check.index(owner, f"{name} of trials", place, n)
+
+    def able(self, task: Task) -> list[int]:
+        """Return the members that are tried: those who can get control at all."""
+        wanted = self.members or range(len(task.members))
+        return [member for member in wanted if task.can_reach(member)]
+
+    @property
+    def is_partial(self) -> bool:
+        """Return whether the plan is followed in some steps or states."""
+        return self.steps is not None or bool(self.states)
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Return no arguments: `recommended` always has trial episodes where they are possible."""
-        return {}
+        """Return the argument `trials` that gives these; none for the default."""
+        given = {"steps": self.steps, "states": self.states, "agents": self.members, "approval": self.approval}
+        given = {name: value for name, value in given.items() if value}
+        return {"trials": given} if given else {}
+
+
+def checked_trials(owner: str, task: Task, trials: Any) -> TrialEpisodes | None:
+    """Check the argument `trials` of `recommended`, and return the trial episodes; None if there are none."""
+    if trials is None or isinstance(trials, bool | np.bool_):
+        wanted = trials is None or bool(trials)
+        if trials and task.horizon is None:
+            check.fail(owner, "trials", True, "left out without a horizon: there are no whole episodes")
+        return TrialEpisodes() if wanted and task.horizon is not None else None
+    expected = "True, False, a number of steps, or a mapping with some of steps, states, agents, approval"
+    if task.horizon is None:
+        check.fail(owner, "trials", check.show(trials), "left out without a horizon: there are no whole episodes")
+    if not isinstance(trials, Mapping):
+        return TrialEpisodes(steps=check.integer(owner, "trials", trials, 1))
+    for name in trials:
+        check.choice(owner, "a name in trials", name, ("steps", "states", "agents", "approval"))
+    states = check.items(owner, "trials['states']", trials.get("states") or (), expected)
+    agents = check.items(owner, "trials['agents']", trials.get("agents") or (), expected)
+    members = tuple(task.agent_index(owner, f"trials['agents'][{i}]", agent) for i, agent in enumerate(agents))
+    if members and max(members) >= len(task.members):
+        check.fail(owner, "trials['agents']", check.show(list(agents)), check.one_of(task.members))
+    places = tuple(task.state_index(owner, f"trials['states'][{i}]", state) for i, state in enumerate(states))
+    return TrialEpisodes(trials.get("steps"), places, members, trials.get("approval", False))
 
 
 def trial_at(task: Task, trials: TrialEpisodes | None, episode: int) -> str | None:
-    """Return the member whose trial episode an episode, 1, 2, ..., is, by name; None if it is none.
+    """Return the member whose trial episode an episode, 1, 2, ..., is by the schedule, by name; None if it is none.
 
     trials: of a learner's settings; None: there are none. `TrialEpisodes` has the rule.
     """
-    able = [member for member in range(len(task.members)) if task.can_reach(member)]
+    able = [] if trials is None else trials.able(task)
     begin, n = 0, len(able)
-    while trials is not None and begin < episode:
+    while n and begin < episode:
         if episode <= begin + n:
             return task.members[able[episode - begin - 1]]
         begin = 8 * max(begin, n)
     return None
+
+
+def first_trial_from(n: int, episode: int) -> int:
+    """Return the first episode from this one on, 1, 2, ..., that is a trial episode by the schedule for n members."""
+    begin = 0
+    while episode > begin + n:
+        begin = 8 * max(begin, n)
+    return max(episode, begin + 1)
 
 
 def checked_form(owner: str, place: Any, array: Any, axes: int, dtype: Any = np.float64) -> Any:

@@ -116,7 +116,8 @@ def unpack_sessions(learner: Learner, header: Any, arrays: Arrays) -> tuple[Open
         check.fail(owner, "the open sessions", "others", "the session None and those of all steps")
     limits = {"most": check.integer(owner, "most", header["most"], 1), "begun": check.integer(owner, "begun", header["begun"], 0)}
     seconds = float("inf") if header["seconds"] is None else check.number(owner, "seconds", header["seconds"], least=0.0)
-    return OpenSessions.of(learner, {"sessions": sessions, "seconds": seconds, **limits})
+    approved = None if header["approved"] is None else check.index(owner, "approved", header["approved"], len(task.members))
+    return OpenSessions.of(learner, {"sessions": sessions, "seconds": seconds, "approved": approved, **limits})
 
 
 def put_steps(session: Session, steps: Any, charged: Any) -> None:

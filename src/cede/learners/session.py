@@ -80,6 +80,7 @@ class Session:
         self._plan: Plan | None = None
         self._choice: Choice | None = None
         self._begun: tuple[Plan, int] | None = None  # the learner's plan and the number with which it began
+        self._approved: int | None = None  # the member who is tried in this episode, by approval
         self._reason, self._named, self._whole = "", False, False
         self._used = time.time()
 
@@ -228,8 +229,10 @@ class Session:
         learner = self._learner
         own, number = learner._plan_if_due(), learner._open.number_of(self, learner.episode)
         if self._plan is None or (own, number) != self._begun:
-            plan, reason = learner._working.plan_of_episode(number, own)
+            approved = self._approved if learner._open.approved is None else learner._open.approved
+            plan, reason = learner._working.plan_of_episode(number, own, approved)
             with interrupts_later():
+                learner._open.approved, self._approved = None, approved
                 self._plan, self._reason, self._number = plan, reason, number
                 self._planned, self._begun = learner._working.planned, (own, number)
         assert self._plan is not None
@@ -351,23 +354,28 @@ def session_in(learner: "ControlLoop", key: str | None) -> Session:
     return result
 
 
+OPEN = ("most", "seconds", "begun", "approved")  # numbers of `OpenSessions` that copies and files hold
+
+
 class OpenSessions:
     """The open sessions of a learner, except for the session None.
 
     most: how many may be open. seconds: after which a session that was not used is ended; None: never. begun: the number of the
-    episode that began last, among all; episodes have trial episodes by it.
+    episode that began last, among all; episodes have trial episodes by it. approved: the member whose trial is next; None: the
+    schedule decides.
     """
 
     def __init__(self) -> None:
         self.by_key: dict[str, Session] = {}
         self.most, self.seconds = 10_000, float("inf")
         self.begun = 0
+        self.approved: int | None = None
         self.swept = time.time()
 
     def content(self, running: Session) -> dict[str, Any]:
         """Return all of it for a copy, with the session None. `of` is the inverse."""
         sessions = {session.key: session.content for session in (running, *self.by_key.values())}
-        return {"sessions": sessions, "most": self.most, "seconds": self.seconds, "begun": self.begun}
+        return {"sessions": sessions, **{name: getattr(self, name) for name in OPEN}}
 
     @classmethod
     def of(cls, learner: "ControlLoop", content: dict[str, Any]) -> tuple["OpenSessions", Session]:
@@ -375,7 +383,9 @@ class OpenSessions:
         result = cls()
         sessions = {key: Session(learner, key, each) for key, each in content["sessions"].items()}
         running = sessions.pop(None)
-        result.by_key, result.most, result.seconds, result.begun = sessions, *(content[x] for x in ("most", "seconds", "begun"))
+        result.by_key = sessions
+        for name in OPEN:
+            setattr(result, name, content[name])
         return result, running
 
     def number_of(self, session: Session, episode: int) -> int:
@@ -388,6 +398,10 @@ class OpenSessions:
         if not session._number:
             session._number = self.begun = max(self.begun, episode - 1) + 1
         return session._number
+
+    def next_number(self, running: Session, episode: int) -> int:
+        """Return the number of the episode that begins next. running: the session None."""
+        return max(self.begun, episode - 1) + 1 if self.by_key or running.observed else episode
 
     def end_old(self, *, now: bool = False) -> int:
         """End the sessions that were not used for `seconds`; return how many. now: False to look only from time to time.

@@ -82,7 +82,7 @@ class Settings(Remade, ABC):
         if self.features is not None and len(self.features.codes) != task.n_states:
             check.fail(owner, "the number of rows of features", len(self.features.codes), f"{task.n_states}, the number of states")
         refuse(owner, conflicts_with_task(self, task))
-        for promise in (self.limits, self.baseline):
+        for promise in (self.limits, self.baseline, self.trials):
             if promise is not None:
                 promise.check_fits(owner, task)
         if self.policy is not None:

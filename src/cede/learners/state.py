@@ -169,6 +169,7 @@ class LearnerState:
     taken: Ints = array_field(  # steps of each member since the plan was made
         int, lambda s: (len(s.task.members),), lambda s: s.endless and s.settings.limits is not None, limit=lambda s: 2**53
     )
+    spent: Floats = array_field(float, lambda s: (2,), lambda s: s.settings.trials is not None)  # episodes, and their cost
     record: Floats = array_field(float, lambda s: (RECORD_NUMBERS,), lambda s: s.settings.baseline is not None)
 
     @property

@@ -18,6 +18,7 @@ from cede.learners.arrays import certain_belief, load_counts, new_arrays, radius
 from cede.learners.baseline import is_kept_to, most_step_cost, plan_changed, record_episode
 from cede.learners.compiled import GreedyBounds, LearnerArrays
 from cede.learners.limits import prices_by_name, update_prices
+from cede.learners.promises import TrialEpisodes
 from cede.learners.proof import UNDECIDED
 from cede.learners.settings import Settings
 from cede.learners.state import LearnerState, Sizes
@@ -26,6 +27,7 @@ from cede.planning.passes import Plan, empty_plan, new_plan, pass_scratch, run_p
 from cede.problem.task import Task
 from cede.rows.places import ENVIRONMENT
 from cede.rows.working import SharedCounts
+from cede.steps.cost import cost_of
 from cede.steps.step import Steps
 
 
@@ -94,6 +96,8 @@ class WorkingLearner:
         if steps is not None:
             self.counts.add_steps(steps)
             update_prices(self.task, self.arrays, steps.agent)
+            if self.arrays.spent.size and np.isfinite(cost := cost_of(self.task, steps)):
+                self.arrays.spent += (1.0, cost)
             record_episode(self.task, self.arrays, None if self.plan is None else self.plan.policy, steps)
         self.arrays.baseline.record["decided"] = UNDECIDED  # empty if there is no baseline
         self.counts.end_episode()
@@ -188,24 +192,43 @@ class WorkingLearner:
         baseline = self.settings.baseline
         return own if baseline is None or self.may_deviate(own.policy) else Plan(baseline.policy, no_value(self.task))
 
-    def plan_of_episode(self, number: int, own: Plan) -> tuple[Plan, str]:
+    def plan_of_episode(self, number: int, own: Plan, approved: int | None = None) -> tuple[Plan, str]:
         """Return the plan in force in an episode, and the reason of its choices, a word.
 
-        number: of the episode among all that began: a trial episode is that of one session alone. own: the current plan.
+        number: of the episode among all that began: a trial episode is that of one session alone. own: the current plan. approved:
+        the member who is tried in it, by `approve_trial`; None: the schedule decides.
         """
+        if approved is not None:
+            return self.trial_of(approved, own), "audition"
         if self.settings.trials is not None and self.settings.baseline is None:
-            member, planned = (kernels.trial_member.py_func(self._arrays, n) for n in (number, self.planned))
-            if member >= 0 and number != self.planned:
-                policy = np.broadcast_to(self._arrays.trials[member].astype(np.int16), self.task.policy_shape)
-                own = Plan(policy, no_value(self.task))
-            elif member < 0 <= planned:
-                if self._ordinary is None or self._ordinary[0] != self.planned:
-                    self._ordinary = self.planned, self.make_plan(trial=False)
-                own = self._ordinary[1]
-            return own, "audition" if member >= 0 else "plan"
+            place = kernels.trial_member.py_func(self.arrays, number)
+            if place < 0:
+                return self.without_trial(own), "plan"
+            return own if number == self.planned else self.trial_of(int(self.arrays.tried[place]), own), "audition"
         plan = self.in_force(own)
         kept_to = is_kept_to(self._arrays.baseline.record.view(np.float64))
         return plan, "baseline" if kept_to else "plan" if self.settings.policy is None else "fixed"
+
+    def is_worth_trying(self, name: str) -> bool:
+        """Return whether the known costs of a member alone are at most the mean cost of an episode so far."""
+        spent, member = self.arrays.spent, self.task.members.index(name)
+        return not spent.size or spent[0] == 0 or kernels.least_alone.py_func(self.arrays, member) <= spent[1] / spent[0]
+
+    def without_trial(self, own: Plan) -> Plan:
+        """Return the plan of an episode that is no trial episode. own: the current plan."""
+        if kernels.scheduled_trial.py_func(self.arrays, self.planned) < 0:
+            return own
+        if self._ordinary is None or self._ordinary[0] != self.planned:
+            self._ordinary = self.planned, self.make_plan(trial=False)
+        return self._ordinary[1]
+
+    def trial_of(self, member: int, own: Plan) -> Plan:
+        """Return the plan of a trial episode of a member, of unknown value. own: the current plan."""
+        trials, ways = self.settings.trials or TrialEpisodes(), self.task.ways_to(member).astype(np.int16)
+        policy, steps = self.without_trial(own).policy.copy(), slice(0, trials.steps)
+        states: Any = list(trials.states) or slice(None)
+        policy[steps, states] = np.broadcast_to(ways, policy.shape[1:])[states]
+        return Plan(policy, no_value(self.task))
 
     # ------------------------------------------------------------------------------------------------- what it believes
 
@@ -258,6 +281,7 @@ KEPT: dict[str, Callable[[LearnerArrays], NDArray[Any]]] = {
     "costs_recent_row": lambda arrays: arrays.costs.recent_row,
     "costs_recent_part": lambda arrays: arrays.costs.recent_part,
     "taken": lambda arrays: arrays.limits.taken,
+    "spent": lambda arrays: arrays.spent,
     "prices": lambda arrays: arrays.limits.prices.view(np.float64),
     "record": lambda arrays: arrays.baseline.record.view(np.float64),
 }
@@ -330,6 +354,10 @@ def make_plan(arrays: LearnerArrays, policy: Policy, value: Floats, seed: int, t
         scratch,
         lambda thread, phase: kernels.plan_pass(arrays, policy, value, seed, scratch, thread, phase),
     )
+    if arrays.driving >= 0:
+        n_states, n_agents = policy.shape[1:]
+        thread = thread_scratch(n_states, arrays.environment.belief.row.shape[1], n_agents)
+        kernels.finish_trial(arrays, policy, value, scratch, thread)
 
 
 def plan_of(task: Task, state: LearnerState) -> Plan | None:

@@ -34,6 +34,13 @@ def cost_parts(task: Task, steps: Any) -> CostParts:
     return CostParts(steps.cost, control, switching, steps.enter_cost, rest)
 
 
+def cost_of(task: Task, steps: Any) -> float:
+    """Return the total cost of the Steps of an episode, discounted, added one by one as kernels do: the same bits."""
+    total = cost_parts(task, steps).total
+    weight = 1.0 if task.discount is None else np.cumprod(np.concatenate([[1.0], np.full(len(total) - 1, task.discount)]))
+    return float(np.cumsum(weight * total)[-1])
+
+
 class Account:
     """Adds up steps of episodes, or of a part of a run.
 
