@@ -23,6 +23,7 @@ WAYS = {
     "unknown costs": {},
     "unknown costs, windows": {"forget_environment": cede.Window(2)},
     "features": {"features": True},
+    "trials": {"trials": 3},
     "endless": {"at_most": {"p=0.7": 0.4}, "replan": 7},
 }
 ENDLESS = replace(MDP, horizon=None)
@@ -35,7 +36,8 @@ def task_of(way):
 
 
 def learners(way, n=3):
-    make = cede.posterior_sampling if way == "features" else partial(cede.ucrl2_mc, scale=0.3)
+    other = {"features": cede.posterior_sampling, "trials": cede.recommended}
+    make = other.get(way, partial(cede.ucrl2_mc, scale=0.3))
     found = [make(task_of(way), seed=i, **WAYS[way]) for i in range(n)]
     for i, learner in enumerate(found):
         if i and way == "endless":

@@ -5,6 +5,8 @@
 In a table of counts the first `counted` rows are counted; rows of a known policy or environment follow.
 """
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 

@@ -339,8 +339,8 @@ class ControlLoop(ABC):
     def _plan(self) -> "Plan":
         """Do the work of `plan`."""
         own, running, approved = self._plan_if_due(), self._session, self._open.approved
-        if running._plan is not None and (running.observed or (running._begun is not None and running._begun[0] is own)):
-            return running._plan  # in force until the episode ends
+        if running._plan is not None and (running._keeps_plan or (running._begun is not None and running._begun[0] is own)):
+            return running._plan
         return self._working.in_force(own) if approved is None else self._working.trial_of(approved, own)
 
     # ------------------------------------------------------------------------------------------------- trial episodes

@@ -229,10 +229,12 @@ class Session:
         learner = self._learner
         own, number = learner._plan_if_due(), learner._open.number_of(self, learner.episode)
         if self._plan is None or (own, number) != self._begun:
-            approved = self._approved if learner._open.approved is None else learner._open.approved
+            begins = not self._steps and (self._plan is None or self.key is None)
+            waiting = learner._open.approved if begins else None
+            approved = self._approved if waiting is None else waiting
             plan, reason = learner._working.plan_of_episode(number, own, approved)
             with interrupts_later():
-                learner._open.approved, self._approved = None, approved
+                self._approved, learner._open.approved = approved, None if begins else learner._open.approved
                 self._plan, self._reason, self._number = plan, reason, number
                 self._planned, self._begun = learner._working.planned, (own, number)
         assert self._plan is not None
