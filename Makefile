@@ -80,8 +80,10 @@ hunt: $(READY)
 	cd tests && PYTHONPATH=.. ../$(BIN)/python -m hunt --minutes $(MINUTES) --seed $(SEED) $(if $(KEEP),--out hunt/result.json)
 	$(if $(KEEP),cd tests && ../$(BIN)/python -m hunt --page)
 
-# A second opinion on every answer: random problems with every feature against a slow reference; 0 if nothing differs.
+# A second opinion on every answer: random problems with every feature against a slow reference, and all golden runs with kernels that
+# are compiled without Numba's private names; 0 if nothing differs.
 audit: $(READY)
+	CEDE_PLAIN_NUMBA=1 $(BIN)/python -m pytest -n0 -m 'not slow' tests/test_golden.py
 	cd tests && ../$(BIN)/python -m audit --minutes $(MINUTES) --seed $(SEED)
 
 # The source is changed in one place at a time, and a test must fail; 0 if at least 95% do. 60 to 90 minutes on two quiet cores for 300;

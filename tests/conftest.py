@@ -1,3 +1,4 @@
+import os
 import signal
 import sys
 from contextlib import suppress
@@ -9,3 +10,6 @@ with suppress(ValueError):  # a shell that starts the tests in the background le
 
 from ci_skips import pytest_make_collect_report, pytest_runtest_makereport  # noqa: F401 (pytest finds its hooks here)
 from long_files import pytest_collection_modifyitems  # noqa: F401
+
+sys.dont_write_bytecode = False  # the tests start hundreds of processes: without bytecode each parses all of cede
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -6,15 +6,14 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LONG_FILES = (  # by the seconds of processor time that they take, the longest first
-    "studies/tests/test_experiments.py",
     "tests/hunt/test_hunt.py",
-    "tests/_kernels/test_numba_plain.py",
-    "tests/fleet/test_engines.py",
-    "tests/client/test_spool.py",
-    "tests/fleet/test_checkpoint.py",
+    "studies/tests/test_experiments.py",
     "tests/test_golden.py",
     "tests/test_examples.py",
+    "tests/fleet/test_engines.py",
+    "tests/_kernels/test_numba_plain.py",
     "tests/serve/test_page.py",
+    "tests/client/test_spool.py",
     "studies/tests/test_pictures.py",
     "tests/comparison/test_compare.py",
     "tests/audit/test_audit.py",
@@ -23,6 +22,8 @@ LONG_FILES = (  # by the seconds of processor time that they take, the longest f
     "tests/insight/structure/test_suggest.py",
     "tests/serve/test_plan_workers.py",
     "tests/fleet/test_evaluations.py",
+    "tests/_kernels/test_compiling.py",
+    "tests/cli/test_demo.py",
 )
 
 

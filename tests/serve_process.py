@@ -1,15 +1,14 @@
-"""A server in a process of its own, which can be killed and started again quickly: its modules are loaded before it is forked."""
+"""A server in a process of its own, which can be killed and started again quickly."""
 
-import multiprocessing
 import signal
 import socket
 import time
 
 import httpx2
 
+from forked import context
+
 client = httpx2.Client(timeout=60)
-context = multiprocessing.get_context("forkserver")
-context.set_forkserver_preload(["cede.serve.http.app", "uvicorn"])
 
 
 def serve(url, port, plans):

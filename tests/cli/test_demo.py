@@ -1,6 +1,5 @@
-"""The demo: a page that tells its own numbers, with core and plots alone, compiled once."""
+"""The demo: a page that tells its own numbers, with core and plots alone."""
 
-import os
 import re
 import subprocess
 import sys
@@ -26,16 +25,15 @@ app(["demo", "--out", sys.argv[1]])
 def run(tmp_path_factory):
     """The demo in a process of its own, away from the repository; returns what it said, and its directory."""
     out = tmp_path_factory.mktemp("demo")
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(out / "cold")}
     command = [sys.executable, "-c", BLOCKED, str(out / "page")]
-    options = {"capture_output": True, "text": True, "cwd": out, "env": environment, "start_new_session": True}  # a run of its own
+    options = {"capture_output": True, "text": True, "cwd": out, "start_new_session": True}  # a run of its own
     return subprocess.run(command, check=True, **options), out / "page"
 
 
 @pytest.mark.slow
-def test_the_demo_needs_core_and_plots_alone_and_says_once_that_it_compiles(run):
+def test_the_demo_needs_core_and_plots_alone(run):
     said, out = run
-    assert said.stderr.count("compiling for this machine") == 1
+    assert said.stderr.count("compiling for this machine") <= 1  # none where its kernels are compiled already
     assert [line[:4] for line in said.stdout.splitlines()] == ["1/3 ", "2/3 ", "3/3 ", "page"]
     assert sorted(path.name for path in out.iterdir()) == ["car.png", "desk.png", "index.html", "newcomer.png"]
 

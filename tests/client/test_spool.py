@@ -1,7 +1,6 @@
 """The spool: what was observed outlives kills and outages, is told exactly once, and the last policy decides meanwhile."""
 
 import json
-import multiprocessing
 import os
 import random
 import shutil
@@ -23,6 +22,7 @@ from cede.serve.store import tokens
 from cede.serve.store.audit import verify
 from cede.serve.store.database import Database
 from cede.serve.store.store import Store
+from forked import context
 from serve_process import Server
 from traffic import river, run
 
@@ -30,7 +30,6 @@ TASK = river().task
 URL = "http://localhost:8000"
 GOLDEN = Path(__file__).parent.parent / "golden"
 FIELDS = ("state", "prev_agent", "agent", "action", "next_state")
-context = multiprocessing.get_context("forkserver")
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,9 @@ import cede
 from cede._base import archive as files
 from cede.fleet.checkpoint import SCHEMA, Checkpoint
 from cede.worlds.riverswim import riverswim_teams
-from fleet.test_engines import every_round, mixed_fleet, same
+from fleet.test_engines import every_round, forked_workers, mixed_fleet, same
 
-__all__ = ["every_round"]  # a fixture that is used by all tests here
+__all__ = ["every_round", "forked_workers"]  # fixtures that are used by all tests here
 
 
 class Stop(Exception):
@@ -154,7 +154,7 @@ ROOT = Path(__file__).parents[2]  # of the repository, where studies run
 
 
 def command(out, *more):
-    size = ["--teams", "60", "--episodes", "900", "--checkpoint-every", "0.2", "--jobs", "1", "--seed", "3"]
+    size = ["--teams", "60", "--episodes", "500", "--checkpoint-every", "0.2", "--jobs", "1", "--seed", "3"]
     return [sys.executable, "-m", "studies", "fleet", "riverswim", *size, "--out", str(out), *more]
 
 
@@ -170,7 +170,7 @@ def test_killed_and_resumed_from_the_command_line(tmp_path):
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    assert 0 < files.load_arrays(path, "checkpoint", SCHEMA)[0]["done"] < 900
+    assert 0 < files.load_arrays(path, "checkpoint", SCHEMA)[0]["done"] < 500
     assert not (tmp_path / "broken" / "curve.csv").exists()
     refused = subprocess.run(command(tmp_path / "broken"), check=False, capture_output=True, text=True, cwd=ROOT)
     assert refused.returncode == 2

@@ -2,19 +2,21 @@
 
 import copy
 import importlib.util
+import multiprocessing
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import cede
+from cede._base.processes import spawn_context
 from cede.fleet import engines, workers
 from cede.worlds import riverswim
 from cede.worlds.riverswim import riverswim_teams
+from forked import context
 from ray_turns import local_cluster
 
 FIELDS = ("regret", "team_regret", "expected_cost", "cost", "control", "switches", "optimum")
@@ -24,6 +26,12 @@ FIELDS = ("regret", "team_regret", "expected_cost", "cost", "control", "switches
 def every_round(monkeypatch):
     """Progress is told after every round, not only now and then."""
     monkeypatch.setattr("cede._base.progress.INTERVAL", 0.0)
+
+
+@pytest.fixture(autouse=True)
+def forked_workers(monkeypatch):
+    """Fork workers from a process that has loaded their modules; `test_processes_change_nothing` starts them as users do."""
+    monkeypatch.setattr(workers, "spawn_context", lambda owner: context)
 
 
 def mixed_fleet():
@@ -75,7 +83,8 @@ def test_threads_change_nothing(expected, jobs):
     same(run(jobs=jobs), expected)
 
 
-def test_processes_change_nothing(expected):
+def test_processes_change_nothing(expected, monkeypatch):
+    monkeypatch.setattr(workers, "spawn_context", spawn_context)
     same(run(engine="processes", jobs=2), expected)
 
 
@@ -97,20 +106,15 @@ def killer(at, find):
     return progress, killed
 
 
-def children():
-    return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
-
-
-def shard_process():
-    found = [pid for pid in children() if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-    return found[-1]
+def shard_processes():
+    return [child.pid for child in multiprocessing.active_children() if child.name.startswith("cede-shard-")]
 
 
 @pytest.mark.parametrize("kept_every", [1, 4, 1000])
 def test_a_killed_process_changes_nothing(expected, monkeypatch, kept_every):
     """Whether its state was kept just before or long ago: what it had played is played again, and counts once."""
     monkeypatch.setattr(workers, "MOST_ORDERS", kept_every)
-    progress, killed = killer(7, shard_process)
+    progress, killed = killer(7, lambda: shard_processes()[-1])
     same(run(engine="processes", jobs=2, progress=progress), expected)
     assert killed
 
@@ -136,8 +140,7 @@ def test_a_worker_that_dies_again_and_again_ends_the_run_with_a_clear_word():
     with pytest.raises(OSError, match=r"worker of shard 0 was lost 4 times in round 1: it was killed by signal 9; a machine"):
         cede.simulate_fleet(mdps, fleet, 5, engine=Mortal(2), progress=False)
     assert all(learner.episode == 1 for learner in fleet)
-    time.sleep(0.1)
-    assert not [pid for pid in children() if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert not shard_processes()
 
 
 def test_an_error_in_a_worker_is_raised_here(monkeypatch):

@@ -60,56 +60,75 @@ def rng_of(seed, area, number):
     return np.random.default_rng([seed, int.from_bytes(area.encode(), "big") % 2**32, number])
 
 
-def work(area, seed, first, until, most, where):
-    """In the child: try until it is time, or `most` trials are done; leave the results, and the number of the running trial, in
-    files.
+def work(tasks, seed, until, where):
+    """In the child: try one area after the other until it is time; leave the results, and the running trial, in files.
+
+    tasks: for each area its name, the number of the first trial, and how many at most.
     """
     from hunt.areas import AREAS
 
-    if area not in ("workers", "parents", "ray workers"):  # engines need more address space than they use
+    if not {"workers", "parents", "ray workers"} & {area for area, *_ in tasks}:  # engines need more address space than they use
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    trial, result = AREAS[area](), Result()
     now = os.open(where / "now", os.O_RDWR | os.O_CREAT)
     with (where / "trials").open("a") as out:
-        for number in range(first, first + most):
-            if time.time() > until:
-                break
-            os.pwrite(now, f"{number:20d}".encode(), 0)
-            ended = trial(rng_of(seed, area, number), lambda text: os.pwrite(now, f"{text[:900]:900s}".encode(), 20))
-            out.write(json.dumps([number, ended.end, ended.what[:2000]]) + "\n")
-            out.flush()
-    return result
+        for area, first, most in tasks:
+            os.pwrite(now, f"{area:20s}{first:20d}{' ' * 900}".encode(), 0)
+            trial = AREAS[area]()
+            for number in range(first, first + most):
+                if time.time() > until:
+                    return
+                os.pwrite(now, f"{area:20s}{number:20d}".encode(), 0)
+                ended = trial(rng_of(seed, area, number), lambda text: os.pwrite(now, f"{text[:900]:900s}".encode(), 40))
+                out.write(json.dumps([area, number, ended.end, ended.what[:2000]]) + "\n")
+                out.flush()
 
 
 def hunt(area, seed, seconds, *, first=0, most=10**9, environment=None):
-    """Try one area for some seconds in child processes; return the Result. A child that dies is replaced."""
-    result, begun = Result(), time.monotonic()
-    number = first
+    """Try one area for some seconds in child processes; return the Result."""
+    return hunt_areas({area: most}, seed, seconds, first=first, environment=environment)[area]
+
+
+def hunt_areas(areas, seed, seconds, *, first=0, environment=None):
+    """Try several areas, one after the other, in one child process; return the Results by area. A child that dies is replaced.
+
+    areas: how many trials of each, at most; seconds: for all of them.
+    """
+    results, begun = {area: Result() for area in areas}, time.monotonic()
+    tasks = [[area, first, most] for area, most in areas.items()]
     with tempfile.TemporaryDirectory(prefix="cede-hunt-") as folder:
-        while time.monotonic() - begun < seconds and number < first + most:
-            where = Path(folder) / str(number)
-            where.mkdir()
-            left = seconds - (time.monotonic() - begun)
-            given = [area, seed, number, time.time() + left, first + most - number, str(where)]
-            command = [sys.executable, "-W", "error", "-X", "faulthandler", "-m", "hunt.guard", json.dumps(given)]
+        while tasks and (left := seconds - (time.monotonic() - begun)) > 0:
+            where = Path(tempfile.mkdtemp(dir=folder))
+            command = [sys.executable, "-W", "error", "-X", "faulthandler", "-m", "hunt.guard"]
+            command.append(json.dumps([tasks, seed, time.time() + left, str(where)]))
             env = {**os.environ, "PYTHONPATH": PATHS, "TMPDIR": str(where), **(environment or {})}
             with (where / "errors").open("w") as errors:
                 child = subprocess.Popen(command, cwd=TESTS, env=env, stdout=errors, stderr=errors, start_new_session=True)
                 hung = watch(child, where)
             for line in (where / "trials").read_text().splitlines() if (where / "trials").exists() else ():
-                at, end, what = json.loads(line)
-                result.add(area, at, Trial(end, what))
-                number = at + 1
-            if hung or child.returncode != 0:
-                text = (where / "now").read_text(errors="replace").strip() if (where / "now").exists() else "before the first trial"
-                end = "hang" if hung else f"crash ({child.returncode})"
-                result.add(area, number, Trial(end, f"{text} ... {shortened((where / 'errors').read_text())}"))
-                number += 1
-            elif number < first + most and time.monotonic() - begun < seconds - 1:
-                break  # the child ended by itself: nothing is left to try
-    result.seconds = time.monotonic() - begun
-    return result
+                area, number, end, what = json.loads(line)
+                results[area].add(area, number, Trial(end, what))
+                tasks = after(tasks, area, number)
+            if not hung and child.returncode == 0:
+                break  # all was tried, or there is no time left
+            area, number, text = *tasks[0][:2], "before the first trial"
+            if (where / "now").exists():
+                text = (where / "now").read_text(errors="replace")
+                area, number, text = text[:20].strip(), int(text[20:40]), text[40:].strip()
+            end = "hang" if hung else f"crash ({child.returncode})"
+            results[area].add(area, number, Trial(end, f"{text} ... {shortened((where / 'errors').read_text())}"))
+            tasks = after(tasks, area, number)
+    for result in results.values():
+        result.seconds = time.monotonic() - begun
+    return results
+
+
+def after(tasks, area, number):
+    """What is left of tasks once a trial of an area has ended."""
+    at = [name for name, *_ in tasks].index(area)
+    _, first, most = tasks[at]
+    rest = [[area, number + 1, most - (number + 1 - first)]] if number + 1 < first + most else []
+    return rest + tasks[at + 1 :]
 
 
 def shortened(text):
@@ -133,5 +152,5 @@ def watch(child, where):
 
 
 if __name__ == "__main__":
-    area, seed, first, until, most, where = json.loads(sys.argv[1])
-    work(area, seed, first, until, most, Path(where))
+    tasks, seed, until, where = json.loads(sys.argv[1])
+    work(tasks, seed, until, Path(where))

@@ -84,11 +84,12 @@ def uninterrupted(function: Function) -> Function:
 
 
 def raise_soon(number: int) -> None:
-    """Raise a signal again in a moment, if it still has a handler then."""
+    """Raise a signal again in a moment, if it still has a handler then; in the main thread, which it wakes."""
 
     def raise_again() -> None:
-        if callable(signal.getsignal(number)):
-            signal.raise_signal(number)
+        main = threading.main_thread().ident
+        if callable(signal.getsignal(number)) and main is not None:
+            signal.pthread_kill(main, number) if hasattr(signal, "pthread_kill") else signal.raise_signal(number)
 
     later = threading.Timer(0.05, raise_again)
     later.daemon = True
