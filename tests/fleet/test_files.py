@@ -365,7 +365,7 @@ FORMATS = {
     5: "c8ec19a0409d1da9",
     6: "93e68d5eb495c468",
     7: "6a4bcdc41da61bac",
-    8: "4c01e0a81389a1fc",
+    8: "a87fa265bf8ad223",
 }
 
 
