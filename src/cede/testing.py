@@ -9,6 +9,7 @@ from cede._base import check
 from cede.fleet.by_calls import shown_policy
 from cede.fleet.simulate import simulate
 from cede.learners.protocol import CALLS
+from cede.problem.costs import RANGES
 from cede.problem.model import Agent, Environment, Team, TwoLayerMDP
 from cede.problem.task import Task
 
@@ -182,10 +183,12 @@ class Driver:
             if self.overrules:
                 agent = int(self.rng.choice(np.flatnonzero(task.may_choose(state, prev_agent))))
             action, next_state = int(self.rng.integers(task.n_actions)), int(self.rng.integers(task.n_states))
-            cost = self.cost(task.env_cost[state, action], task.cost_range)
-            arriving = 0.0 if task.enter_cost is None else self.cost(task.enter_cost[next_state], task.enter_cost_range)
-            form = f"{time}state, prev_agent, agent, action, next_state, cost=..., enter_cost=..."
-            self.call("observe", form, *at, state, prev_agent, agent, action, next_state, cost=cost, enter_cost=arriving)
+            arriving = 0.0 if task.enter_cost is None else task.enter_cost[next_state]
+            stated = (task.env_cost[state, action], arriving, *task.control_costs(state, prev_agent, agent))
+            ranges = (getattr(task, argument) for argument in RANGES.values())
+            costs = dict(zip(task.charges, map(self.cost, stated, ranges), strict=False))
+            form = f"{time}state, prev_agent, agent, action, next_state, {'=..., '.join(costs)}=..."
+            self.call("observe", form, *at, state, prev_agent, agent, action, next_state, **costs)
             state = next_state
             if task.is_terminal[state]:
                 break
@@ -235,11 +238,12 @@ def uniform_problem(task: Task) -> TwoLayerMDP:
     more: dict[str, Any] = {"terminal": task.terminal, "periods": task.periods}
     more |= {} if task.enter_cost is None else {"enter_cost": middle(task.enter_cost, task.enter_cost_range)}
     environment = Environment(tables, cost, start, **more, state_names=task.state_names, action_names=task.action_names)
+    control, switching = (middle(getattr(task, name), getattr(task, RANGES[name])) for name in ("control_cost", "switch_cost"))
     agents = [
-        Agent(name, np.full(task.slot_shape(i), 1.0 / a), task.control_cost[..., i], varies_with=kind)
+        Agent(name, np.full(task.slot_shape(i), 1.0 / a), control[..., i], varies_with=kind)
         for i, (name, kind) in enumerate(zip(task.agents, task.varies_with or (), strict=True))
     ]
-    team = Team(agents, task.switch_cost, grab_cost=task.grab_cost)
+    team = Team(agents, switching, grab_cost=task.grab_cost)
     return TwoLayerMDP(environment, team, task.horizon, task.start_agent, discount=task.discount)
 
 

@@ -33,6 +33,8 @@ EXTRAS = (
     "ties",
     "costs by state",
     "negative costs",
+    "learned control costs",
+    "learned hand-over costs",
 )
 NO_HORIZON = ("discounted", "discounted near 1", "average")
 NEEDS = {"own take-over policy": ("take-over delays",), "unreachable agents": ("infinite hand-overs",)}

@@ -22,7 +22,7 @@ def compare_forgetting(session):
     left = 2.0 ** (-age / length) if kind == "HalfLife" else (age <= length) * 1.0
     weights = np.stack([left, left if of_environment else np.ones(len(steps))], axis=1)
     t = max(1, len(steps) if problem.endless else len(runs) * problem.horizon)
-    delta = DELTA if problem.unknown is None else DELTA * 2 / 3
+    delta = DELTA * 2 / 3 if problem.learns else DELTA
     for i, seen in enumerate(layers(problem, model, steps, weights)):
         layer = with_sets(seen, "printed", t, delta, scale, 1)
         if not session.run("forgetting", f"belief = learner.beliefs[{i}]"):

@@ -52,6 +52,7 @@ def problem(seed, number, features=None):
     told |= costs(rng, has, n, a, m, unit, told["terminal"], horizon)
     told |= team(rng, has, n, a, m, horizon)
     told |= handovers(rng, has, n, a, m, unit)
+    told |= unknown_of_team(np.random.default_rng([seed, number, 4]), has, told, unit)
     return Problem(**told)
 
 
@@ -113,6 +114,24 @@ def costs(rng, has, n, a, m, unit, ends, horizon):
         told |= {"unknown": unknown, "enter_unknown": enter_unknown, "cost_labels": labels}
         told["cost_range"] = (float(low - 0.5 * unit * rng.integers(2)), float(high + 0.5 * unit))
     return told
+
+
+def unknown_of_team(rng, has, told, unit):
+    """What costs of control and of hand-overs must be learned."""
+    found = {}
+    for name, feature in (("control", "learned control costs"), ("switch", "learned hand-over costs")):
+        if feature not in has:
+            continue
+        costs = told[name]
+        unknown = np.isfinite(costs) & (rng.random(costs.shape) < 0.6)
+        if not unknown.any():
+            unknown.flat[np.flatnonzero(np.isfinite(costs))[0]] = True
+        low, high = costs[np.isfinite(costs)].min(), costs[np.isfinite(costs)].max()
+        ends = float(low - 0.5 * unit * rng.integers(2)), float(high + 0.5 * unit)
+        if costs.ndim == (2 if name == "control" else 3):  # nobody has control where episodes end
+            unknown[list(told["terminal"])] = False
+        found |= {f"{name}_unknown": unknown, f"{name}_range": ends} if unknown.any() else {}
+    return found
 
 
 def team(rng, has, n, a, m, horizon):

@@ -34,8 +34,8 @@ def compare_explanation(session, known):
     none = np.where(model.possible, 0.0, np.inf)
     parts = {
         "environment": seen.but(control=np.zeros_like(model.control), switch=none),
-        "control": free(seen).but(control=model.control, switch=none),
-        "switching": free(seen).but(switch=model.switch),
+        "control": free(seen).but(control=seen.control, switch=none),
+        "switching": free(seen).but(switch=seen.switch),
     }
     for name, part in parts.items():
         value = options(part, now, after(part, plan, t))[s, prev, can]

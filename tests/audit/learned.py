@@ -8,7 +8,7 @@ import numpy as np
 from audit.averages import end_components
 from audit.known import random_policy
 from audit.optimism import gain_and_pace, robust, robust_gain
-from audit.reference import best, scale_of, start_value
+from audit.reference import best, model_of, scale_of, start_value
 from audit.sets import layers, with_sets
 
 DELTA = 0.1  # by default
@@ -44,37 +44,64 @@ def learn(session, name, call, runs):
         return True
     columns = list(zip(*steps, strict=True))
     names = ["episode", "t", "state", "prev_agent", "agent", "action", "next_state"]
+    log = dict(zip(names, columns, strict=False))
     if problem.unknown is not None:
-        names += ["cost"] if problem.enter is None else ["cost", "enter_cost"]
-        mean = problem.cost.mean(axis=2)
-        columns[7] = [
-            c if problem.unknown[s, a] else float(mean[s, a]) for c, s, a in zip(columns[7], columns[2], columns[5], strict=True)
+        mean, unknown = problem.cost.mean(axis=2), problem.unknown
+        log["cost"] = [
+            c if unknown[s, a] else float(mean[s, a]) for c, s, a in zip(columns[7], columns[2], columns[5], strict=True)
         ]
-    log = ", ".join(f"{one!r}: {list(column)}".replace(", ", ",") for one, column in zip(names, columns, strict=False))
+        log |= {} if problem.enter is None else {"enter_cost": columns[8]}
+    if problem.control_unknown is not None or problem.switch_unknown is not None:
+        model, places = session.model, list(zip(*columns[2:5], strict=True))
+        log["control_cost"] = [float(model.control[s, mode]) for s, _, mode in places]
+        log["switch_cost"] = [float(model.switch[place]) for place in places]
+    log = ", ".join(f"{one!r}: {list(column)}".replace(", ", ",") for one, column in log.items())
     planned = session.run("learner", f"{name}.learn_from({{{log}}})")
     return planned and (not problem.endless or session.run("learner", f"{name}.replan()"))
 
 
-def cost_sets(problem, steps, scale, delta=DELTA):
-    """Return low, mean and high of the environment's costs, (S, A), and of arriving, (S,), after steps."""
-    mean = problem.cost.mean(axis=2)
-    enter = np.zeros(problem.n_states) if problem.enter is None else problem.enter
-    if problem.unknown is None:
-        return (mean, mean, mean), (enter, enter, enter)
-    labels = np.arange(mean.size).reshape(mean.shape) if problem.cost_labels is None else np.asarray(problem.cost_labels)
-    enter_unknown = np.zeros(problem.n_states, dtype=bool) if problem.enter is None else problem.enter_unknown
-    rows = len(np.unique(labels[problem.unknown])) + int(enter_unknown.sum())
-    found = [mean.copy() for _ in range(3)]
-    for s, a in np.argwhere(problem.unknown):
-        seen = [c for _, x, _, _, b, _, c, _ in steps if labels[x, b] == labels[s, a] and problem.unknown[x, b]]
-        for one, end in zip(found, cost_interval(seen, problem.cost_range, rows, scale, delta), strict=True):
-            one[s, a] = end
-    arrive = [enter.copy() for _ in range(3)]
-    for s in np.flatnonzero(enter_unknown):
-        seen = [e for _, _, _, _, _, then, _, e in steps if then == s]
-        for one, end in zip(arrive, cost_interval(seen, problem.cost_range, rows, scale, delta), strict=True):
-            one[s] = end
-    return found, arrive
+def believed(problem, model, steps, scale, delta=DELTA):
+    """Return models with the least, the mean and the greatest costs that are believed after steps, and all these costs."""
+    if not problem.learns:
+        return (model,) * 3, (model.cost, model.control)
+    given = {"cost": problem.cost.mean(axis=2), "enter": model.enter, "control": problem.control, "switch": problem.switch}
+    labels = {name: np.arange(costs.size).reshape(costs.shape) for name, costs in given.items()}
+    if problem.cost_labels is not None:
+        labels["cost"] = np.asarray(problem.cost_labels)
+    parts = {"cost": "unknown", "enter": "enter_unknown", "control": "control_unknown", "switch": "switch_unknown"}
+    unknown = {name: getattr(problem, part) for name, part in parts.items()}
+    unknown = {name: np.zeros(given[name].shape, bool) if missing is None else missing for name, missing in unknown.items()}
+    by_state = {"control": given["control"].ndim == 2, "switch": given["switch"].ndim == 3}
+    seen = {name: {} for name in given}  # costs by label
+    for _, s, prev, mode, a, then, cost, enter in steps:
+        who, pair = (model.acting[mode],), (model.aim[prev], model.aim[mode])
+        for name, place, charge in (
+            ("cost", (s, a), cost),
+            ("enter", (then,), enter),
+            ("control", (s, *who) if by_state["control"] else who, model.control[s, mode]),
+            ("switch", (s, *pair) if by_state["switch"] else pair, model.switch[s, prev, mode]),
+        ):
+            if unknown[name][place]:
+                seen[name].setdefault(labels[name][place], []).append(charge)
+    rows = sum(len(np.unique(labels[name][unknown[name]])) for name in given)
+    ranges = {
+        "cost": problem.cost_range,
+        "enter": problem.cost_range,
+        "control": problem.control_range,
+        "switch": problem.switch_range,
+    }
+    ends = [{name: costs.copy() for name, costs in given.items()} for _ in range(3)]
+    for name in given:
+        for place in map(tuple, np.argwhere(unknown[name])):
+            interval = cost_interval(seen[name].get(labels[name][place], []), ranges[name], rows, scale, delta)
+            for end, cost in zip(ends, interval, strict=True):
+                end[name][place] = cost
+    models = []
+    for end in ends:
+        team = model_of(problem.but(control=end["control"], switch=end["switch"]))
+        cost = np.where(model.end[:, None], model.cost, end["cost"])
+        models.append(model.but(cost=cost, enter=end["enter"], control=team.control, switch=team.switch))
+    return tuple(models), [costs for end in ends for costs in end.values()]
 
 
 def cost_interval(seen, ends, rows, scale, delta):
@@ -97,7 +124,7 @@ def sets_of(session, belief, runs, scale, delta):
     steps = [step for run in runs for step in run]
     agents, environment = layers(problem, model, steps)
     t = max(1, len(runs) * model.horizon if model.horizon is not None else len(steps))
-    delta = delta if problem.unknown is None else delta * 2 / 3  # a third is for the costs
+    delta = delta * 2 / 3 if problem.learns else delta  # a third is for the costs
     modes = len(model.names)
     times = model.horizon or 1
     users = [len({int(d) for _, _, d in np.argwhere(model.slot == slot)}) for slot in range(model.n_slots)]  # modes that act by it
@@ -105,12 +132,6 @@ def sets_of(session, belief, runs, scale, delta):
         with_sets(agents, belief["agents"], t, delta, scale, times * np.array(users)[:, None] * agents.places),
         with_sets(environment, belief["environment"], t, delta, scale, max(1, times - 1) * modes * environment.places),
     )
-
-
-def with_costs(model, costs, arrive, which):
-    """Return a model with the least (0), mean (1) or greatest (2) costs that are believed."""
-    cost = np.where(model.end[:, None], model.cost, costs[which])
-    return model.but(cost=cost, enter=arrive[which])
 
 
 @dataclass(frozen=True)
@@ -149,12 +170,18 @@ def compare_learner(session):
     agents, environment = sets_of(session, belief, runs, scale, delta)
     agents = compare_sets(session, "agents", 0, agents)
     environment = compare_sets(session, "environment", 1, environment)
-    costs, arrive = cost_sets(problem, [step for run in runs for step in run], scale, delta)
-    size = max(np.abs(np.array(costs)).max(), 1e-300)
-    for name, wanted in zip(("low", "mean", "high"), costs, strict=True):
-        session.same("costs learned", f"learner.costs.{name}", np.where(model.end[:, None], model.cost, wanted), scale=size)
-    least, mean, most = (with_costs(model, costs, arrive, which) for which in range(3))
-    known = Known(agents, environment, least, mean, most, scale_of(least, *costs, *arrive) or 1.0, belief, runs)
+    models, all_costs = believed(problem, model, [step for run in runs for step in run], scale, delta)
+    size = max(*(np.abs(one.cost).max() for one in models), 1e-300)
+    finite = [np.abs(costs[np.isfinite(costs)]).max(initial=1e-300) for one in models for costs in (one.control, one.switch)]
+    for name, wanted in zip(("low", "mean", "high"), models, strict=True):
+        session.same("costs learned", f"learner.costs.{name}", wanted.cost, scale=size)
+        if problem.control_unknown is not None or problem.switch_unknown is not None:
+            for kind, costs in (("control", wanted.control), ("switch", np.where(np.isinf(wanted.switch), -1.0, wanted.switch))):
+                got = f"learner.costs.{kind}_{name}"
+                got = f"np.broadcast_to(np.where(np.isinf({got}), -1.0, {got}), {costs.shape})"
+                live = np.where(model.end.reshape(-1, *[1] * (costs.ndim - 1)), 0.0, 1.0)
+                session.same(f"{kind} costs learned", f"{got} * np.array({live.tolist()})", costs * live, scale=max(finite))
+    known = Known(agents, environment, *models, scale_of(models[0], *all_costs) or 1.0, belief, runs)
     compare_plans(session, known)
     return known
 
@@ -163,7 +190,7 @@ def compare_plans(session, known):
     """Compare the optimistic plan, bounds of a policy, and the plan by frequencies."""
     problem, size = session.problem, known.size
     sets = known.agents, known.environment
-    given = "task, *learner.beliefs" + (", costs=learner.costs" if problem.unknown is not None else "")
+    given = "task, *learner.beliefs" + (", costs=learner.costs" if problem.learns else "")
     told = {"scale": size}
     policy = random_policy(session)
     session.run("bounds", f"policy = np.array({repr(policy.tolist()).replace(' ', '')})")

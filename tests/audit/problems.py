@@ -30,6 +30,10 @@ class Problem:
     unknown: Any = None  # (S, A) whether each cost must be learned
     enter_unknown: Any = None  # (S,)
     cost_range: tuple[float, float] | None = None
+    control_unknown: Any = None  # shaped as control
+    switch_unknown: Any = None  # shaped as switch
+    control_range: tuple[float, float] | None = None
+    switch_range: tuple[float, float] | None = None
     agent_labels: tuple[tuple[int, Any], ...] = ()  # (member, (S,) labels)
     case: Any = None  # (S, A) which pairs share one distribution
     to: Any = None  # (S, A, outcomes) what each outcome means, -1: no such outcome
@@ -56,6 +60,11 @@ class Problem:
     @property
     def names(self):
         return [f"a{i}" for i in range(self.n_members)]
+
+    @property
+    def learns(self):
+        """Return whether some costs must be learned."""
+        return any(one is not None for one in (self.unknown, self.control_unknown, self.switch_unknown))
 
     @property
     def endless(self):
@@ -92,14 +101,22 @@ class Problem:
         return [*lines, *self._task(), *self._settings()]
 
     def _task(self):
-        if self.unknown is None:
+        if not self.learns:
             return ["task = mdp.task"]
-        cost = np.where(self.unknown, np.nan, self.cost.mean(axis=2))
-        parts = [f"{text(cost)}, {self.names}, {self.horizon}", f"cost_range={self.cost_range!r}"]
-        parts += [f"control_cost={text(self.control)}, switch_cost={text(self.switch)}, start_agent={self.start_agent}"]
+
+        def without(costs, unknown):
+            return text(costs if unknown is None else np.where(unknown, np.nan, costs))
+
+        control, switch = without(self.control, self.control_unknown), without(self.switch, self.switch_unknown)
+        parts = [
+            f"{without(self.cost.mean(axis=2), self.unknown)}, {self.names}, {self.horizon}",
+            f"cost_range={self.cost_range!r}",
+        ]
+        parts += [f"control_cost={control}, switch_cost={switch}, start_agent={self.start_agent}"]
+        parts += [f"control_cost_range={self.control_range!r}, switch_cost_range={self.switch_range!r}"]
         parts += [f"varies_with={list(self.varies)}, terminal={list(self.terminal)}, discount={self.discount!r}"]
         if self.enter is not None:
-            parts.append(f"enter_cost={text(np.where(self.enter_unknown, np.nan, self.enter))}")
+            parts.append(f"enter_cost={without(self.enter, self.enter_unknown)}")
         if self.periods is not None:
             parts.append(f"periods={text(self.periods)}")
         if any(self.delays):

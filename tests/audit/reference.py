@@ -27,6 +27,7 @@ class Model:
     factor: float  # the discount, or 1
     names: tuple[str, ...]  # (D,)
     acting: Any  # (D,) the member who acts
+    aim: Any  # (D,) the member who has control, or is getting it
     slot: Any  # (T, D, D) [t, prev, d]: the row block of an agents' table that is used
     n_slots: int
     period: Any  # (T,)
@@ -102,6 +103,7 @@ def model_of(problem):
         factor=1.0 if problem.discount is None else problem.discount,
         names=tuple(names),
         acting=np.array(acting),
+        aim=np.array([*range(members), *(follows[mode][1] for mode in range(members, modes))]),
         slot=slot,
         n_slots=len(flat),
         period=period,

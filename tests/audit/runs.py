@@ -4,7 +4,7 @@ import numpy as np
 
 from audit.averages import end_components, reachable
 from audit.known import random_policy
-from audit.learned import DELTA, connected, cost_sets, learn, play, with_costs
+from audit.learned import DELTA, believed, connected, learn, play
 from audit.limits import best_within
 from audit.optimism import robust, robust_gain
 from audit.reference import best, cost_of, scale_of, start_value
@@ -88,9 +88,9 @@ def compare_frequencies(session):
     runs = play(session, int(session.rng.choice([1, 5, 20])))
     steps = [step for run in runs for step in run]
     agents, environment = layers(problem, model, steps)
-    costs, arrive = cost_sets(problem, steps, 1.0)
-    size = scale_of(model, *costs, *arrive) or 1.0
-    seen = with_costs(model, costs, arrive, 1).but(acts=agents.centre[model.slot], tables=environment.centre[model.period])
+    models, all_costs = believed(problem, model, steps, 1.0)
+    size = scale_of(model, *all_costs) or 1.0
+    seen = models[1].but(acts=agents.centre[model.slot], tables=environment.centre[model.period])
     if learn(session, "learner", "cede.greedy(task, **told)", runs):
         if problem.averages and not connected(seen):
             pass
@@ -107,13 +107,16 @@ def compare_frequencies(session):
             Layer(**{**vars(layer), "kind": "kl", "width": np.where(width > 1e299, np.inf, width).reshape(layer.visits.shape)})
             for layer, width in zip((agents, environment), widths, strict=True)
         ]
-        given = "task, *learner.beliefs" + (", costs=learner.costs" if problem.unknown is not None else "")
-        if problem.unknown is not None:
-            low = session.script.get("(learner.costs.low, learner.costs.enter_low)")
-            arrive = (arrive[0] if low[1] is None else low[1],) * 3
-            costs = (low[0],) * 3
-        least = with_costs(model, costs, arrive, 0)
-        size = scale_of(least, *costs, *arrive) or 1.0
+        given = "task, *learner.beliefs" + (", costs=learner.costs" if problem.learns else "")
+        least = model
+        if problem.learns:
+            low = {name: session.script.get(f"learner.costs.{name}_low") for name in ("enter", "control", "switch")}
+            low = {
+                name: getattr(model, name) if low[name] is None else np.broadcast_to(low[name], getattr(model, name).shape)
+                for name in low
+            }
+            least = model.but(cost=session.script.get("learner.costs.low"), **low)
+        size = scale_of(least, *all_costs) or 1.0
         if problem.averages:
             wanted = robust_gain(least, *sets)
             if wanted is not None:
@@ -126,7 +129,7 @@ def compare_ucrl2(session):
     """Compare UCRL2, which sees p(s' | s, d) only, where costs do not depend on the action."""
     problem, model, rng = session.problem, session.model, session.rng
     cost = model.cost
-    if problem.unknown is not None or problem.periods is not None or (cost != cost[:, :1]).any():
+    if problem.learns or problem.periods is not None or (cost != cost[:, :1]).any():
         return
     radius, scale = str(rng.choice(["appendix", "same-form"])), float(rng.choice([1.0, 0.1]))
     runs = play(session, int(rng.choice([0, 2, 10, 40])))

@@ -60,6 +60,10 @@ def without_features(problem):
         yield problem.but(case=None, to=None, agent_labels=(), cost_labels=None)
     if problem.unknown is not None:
         yield problem.but(unknown=None, enter_unknown=None, cost_range=None, cost_labels=None)
+    if problem.control_unknown is not None:
+        yield problem.but(control_unknown=None, control_range=None)
+    if problem.switch_unknown is not None:
+        yield problem.but(switch_unknown=None, switch_range=None)
     if problem.enter is not None:
         yield problem.but(enter=None, enter_unknown=None)
     if problem.terminal:
@@ -81,11 +85,17 @@ def without_features(problem):
         plain = tuple(policy[:1] for policy in problem.policies)
         yield problem.but(varies=(None,) * problem.n_members, policies=plain, agent_labels=())
     if problem.switch.ndim == 3:
-        yield problem.but(switch=problem.switch[0])
+        yield problem.but(**{name: cut(problem, name, 0) for name in ("switch", "switch_unknown")})
     if problem.control.ndim == 2:
-        yield problem.but(control=problem.control[0])
+        yield problem.but(**{name: cut(problem, name, 0) for name in ("control", "control_unknown")})
     if np.isinf(problem.switch).any():
         yield problem.but(switch=np.where(np.isinf(problem.switch), 0.0, problem.switch))
+
+
+def cut(problem, name, place):
+    """Return a part of an optional array of a problem."""
+    value = getattr(problem, name)
+    return None if value is None else value[place]
 
 
 def without_member(problem, i):
@@ -98,8 +108,8 @@ def without_member(problem, i):
     return problem.but(
         policies=tuple(policies),
         varies=tuple(problem.varies[d] for d in keep),
-        control=problem.control[..., keep],
-        switch=problem.switch[..., keep, :][..., keep],
+        **{name: cut(problem, name, (..., keep)) for name in ("control", "control_unknown")},
+        **{name: cut(problem, name, (..., *np.ix_(keep, keep))) for name in ("switch", "switch_unknown")},
         start_agent=keep.index(problem.start_agent) if problem.start_agent in keep else 0,
         delays=tuple(problem.delays[d] for d in keep),
         on_takeover=tuple(problem.on_takeover[d] for d in keep),
@@ -125,8 +135,8 @@ def without_state(problem, s):
         cost=problem.cost[keep],
         start=renormalised(problem.start[keep]),
         policies=tuple(policy[:, keep] for policy in problem.policies),
-        control=problem.control[keep] if problem.control.ndim == 2 else problem.control,
-        switch=problem.switch[keep] if problem.switch.ndim == 3 else problem.switch,
+        **{name: cut(problem, name, keep if problem.control.ndim == 2 else ...) for name in ("control", "control_unknown")},
+        **{name: cut(problem, name, keep if problem.switch.ndim == 3 else ...) for name in ("switch", "switch_unknown")},
         terminal=tuple(keep.index(one) for one in problem.terminal if one in keep),
         on_takeover=tuple(None if policy is None else policy[keep] for policy in problem.on_takeover),
         agent_labels=tuple((d, labels[keep]) for d, labels in problem.agent_labels),
@@ -155,7 +165,7 @@ def with_plain_numbers(problem):
     """Yield the problem with rounder numbers."""
     finite = problem.cost[np.isfinite(problem.cost)]
     unit = float(np.abs(finite).max()) if np.abs(finite).max() > 0 else 1.0
-    if not 0.1 <= unit <= 100 and problem.unknown is None:
+    if not 0.1 <= unit <= 100 and not problem.learns:
         parts = {name: getattr(problem, name) / unit for name in ("cost", "control", "switch")}
         yield problem.but(**parts, enter=None if problem.enter is None else problem.enter / unit)
     for name in ("cost", "control", "switch", "enter"):
@@ -163,7 +173,7 @@ def with_plain_numbers(problem):
         if value is None:
             continue
         for plain in (np.where(np.isinf(value), value, 0.0), np.round(value), np.round(value, 1)):
-            if not np.array_equal(plain, value) and (name != "cost" or problem.unknown is None):
+            if not np.array_equal(plain, value) and not problem.learns:
                 yield problem.but(**{name: plain})
     whole = [("transition", problem.transition), ("start", problem.start)]
     for name, value in whole:

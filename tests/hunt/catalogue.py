@@ -180,6 +180,12 @@ def unknown_learner(**told):
     return made
 
 
+def team_learner():
+    known = np.where(np.eye(len(task().agents), dtype=bool), 0.0, task().switch_cost)
+    told = {"control_cost": np.full(len(known), np.nan), "switch_cost": known, "control_cost_range": (0.0, 2.0)}
+    return cede.ucrl2_mc(replace(task(), **told))
+
+
 def fleet(n=2, episodes=2):
     made = cede.Fleet([cede.ucrl2_mc(task(), seed=i) for i in range(n)])
     if episodes:
@@ -595,6 +601,10 @@ def constructors():
                 "cost_range": ((0.0, 2.0), Ranges()),
                 "enter_cost": (np.array([0.0, np.nan, 2.0]), optional(Unknown())),
                 "enter_cost_range": ((0.0, 3.0), optional(Ranges())),
+                "control_cost": (np.array([0.25, np.nan]), Unknown()),
+                "control_cost_range": ((0.0, 3.0), optional(Ranges())),
+                "switch_cost": (np.array([[0.0, np.nan], [0.5, 0.0]]), Unknown()),
+                "switch_cost_range": ((0.0, 3.0), optional(Ranges())),
                 "terminal": ([2], Ends()),
                 "discount": (0.5, optional(Number(0.0, 1.0, True))),
                 "periods": (np.array([0, 0, 1, 1]), optional(Array("indices", L))),
@@ -761,6 +771,8 @@ def constructors():
                 "costs": (episode().costs, Array()),
                 "env_costs": (episode().env_costs, optional(Unknown())),
                 "enter_costs": (episode().enter_costs, optional(Unknown())),
+                "control_costs": (episode().control_costs, optional(Unknown())),
+                "switch_costs": (episode().switch_costs, optional(Unknown())),
                 "aim": (np.arange(9), optional(Array("indices", shaped=False))),
             },
             words={"states": ("states",), "agents": ("agents",), "costs": ("costs",)},
@@ -801,8 +813,18 @@ def constructors():
                 "enter_low": (np.zeros(S), Array()),
                 "enter_high": (np.ones(S), Array()),
                 "enter_mean": (np.ones(S), optional(Array())),
+                "control_low": (np.zeros(D), Array()),
+                "control_high": (np.ones(D), Array()),
+                "control_mean": (np.ones(D), optional(Array())),
+                "switch_low": (np.zeros((D, D)), Array()),
+                "switch_high": (np.ones((D, D)), Array()),
+                "switch_mean": (np.ones((D, D)), optional(Array())),
             },
-            words={"low": ("low", "high"), "enter_low": ("enter_low", "enter_high"), "high": ("high", "low")},
+            words={
+                "low": ("low", "high"),
+                "high": ("high", "low"),
+                **{f"{kind}_low": (f"{kind}_low", f"{kind}_high") for kind in ("enter", "control", "switch")},
+            },
         ),
     )
     yield "Fleet", lambda: Call(cede.Fleet, {"learners": ([learner(), learner(seed=1)], Sequence())})
@@ -1245,6 +1267,13 @@ def methods():
     end = {"replan": (True, optional(Flag()))}
     measured = {"next_state": (1, Integer(0, S - 1)), "cost": (0.5, Number(0.0, 2.0))}
     yield "Learner.observe (unknown costs)", of(unknown_learner, "observe", **step, **measured)
+    charged = {"control_cost": (0.5, Number(0.0, 2.0)), "switch_cost": (0.0, Number(0.0, 2.0))}
+    to = {"next_state": (1, Integer(0, S - 1)), "agent": (1, Integer(1, 1)), "prev_agent": (1, Integer(1, 1))}
+    yield "Learner.observe (unknown costs of the team)", of(team_learner, "observe", **{**step, **to}, **charged)
+    yield (
+        "Task.with_unknown_costs",
+        lambda: Call(task().with_unknown_costs, {"cost_range": ((0.0, 3.0), Ranges()), "which": ("env_cost", Choice())}),
+    )
     here = {name: index[name] for name in ("state", "prev_agent")}
     yield "Learner (no horizon).choose", of(endless_learner, "choose", **here)
     walk = {"state": index["state"], "agent": step["agent"], "action": step["action"], **measured, "moved": (False, Flag())}

@@ -4,16 +4,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learners.arrays import load_counts, new_arrays
-from cede.learners.baseline import most_step_cost
-from cede.learners.limits import ends_of_step_costs
-from cede.learners.promises import least_step_cost
-from cede.learners.state import Sizes
 from problems import random_mdp
-
-
-def arrays_of(learner):
-    return new_arrays(sizes := Sizes(learner.task, learner.settings), load_counts(sizes, learner.state, None))
 
 
 def tasks():
@@ -31,6 +22,10 @@ def tasks():
         yield cede.Task(**{**told, "env_cost": cost}, control_cost=rng.normal(size=3), **ends)
         yield cede.Task(**told, enter_cost=[0.5, np.nan, -0.25, 0.0], enter_cost_range=(-3.0, 7.0))
         yield plain.with_unknown_costs((-4.0, 9.0))
+        unknown = {"control_cost_range": (0.5, 3.0), "switch_cost_range": (-1.0, 2.0)}
+        yield cede.Task(
+            **{**told, "switch_cost": np.where(switch > 2.0, np.nan, switch)}, control_cost=[np.nan, 4.0, 0.0], **unknown
+        )
 
 
 @pytest.mark.parametrize("task", list(tasks()))
@@ -41,23 +36,20 @@ def test_ends_of_step_costs(task):
     enter = np.zeros(4) if task.enter_cost is None else np.asarray(task.enter_cost, dtype=float)
     ends = task.enter_cost_range or (0.0, 0.0)
     enter_low, enter_high = np.where(np.isnan(enter), ends[0], enter), np.where(np.isnan(enter), ends[1], enter)
-    control = np.broadcast_to(task.control_cost, (4, 3))
+    control, switch = np.broadcast_to(task.control_cost, (4, 3)), np.broadcast_to(task.switch_cost, (4, 3, 3))
+    ranges = (task.control_cost_range or (0.0, 0.0)), (task.switch_cost_range or (0.0, 0.0))
     least, most = np.inf, -np.inf
     for s in range(4):
         if s in task.terminal:
             least, most = min(least, low[s, 0]), max(most, high[s, 0])
             continue
         for prev, d in np.ndindex(3, 3):
-            more = control[s, d] + np.broadcast_to(task.switch_cost, (4, 3, 3))[s, prev, d]
-            if np.isfinite(more):
-                least = min(least, low[s].min() + more + enter_low.min())
-                most = max(most, high[s].max() + more + enter_high.max())
-    learner = cede.ucrl2_mc(task)
-    arrays = arrays_of(learner)
-    found = ends_of_step_costs(arrays, np.asarray(task.control_cost).reshape(-1, 3))
-    assert found == pytest.approx((least, most), rel=1e-12)
-    assert most_step_cost(arrays) == pytest.approx(most, rel=1e-12)
-    assert least_step_cost(task) == pytest.approx(least, rel=1e-12)
+            holding = [end if np.isnan(control[s, d]) else control[s, d] for end in ranges[0]]
+            handing = [end if np.isnan(switch[s, prev, d]) else switch[s, prev, d] for end in ranges[1]]
+            if handing[0] < np.inf:
+                least = min(least, low[s].min() + holding[0] + handing[0] + enter_low.min())
+                most = max(most, high[s].max() + holding[1] + handing[1] + enter_high.max())
+    assert task.ends_of_step_cost == pytest.approx((least, most), rel=1e-12)
 
 
 def test_a_learner_that_never_left_its_baseline_says_so():

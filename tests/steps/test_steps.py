@@ -116,7 +116,7 @@ def test_one_validator_for_a_loop_and_for_columns():
             check_steps("x", task, steps, structure=structure)
         values = [bad[key][1] for key in ("state", "prev_agent", "agent", "action", "next_state")]
         with pytest.raises(ValueError, match=rf"x: {name} is {value}, must be .*{text}"):
-            observed_step("x", task, structure, 1, values, Step(0, 0, 0, 0, 1, 1, 0.0), (None, None), False)
+            observed_step("x", task, structure, 1, values, Step(0, 0, 0, 0, 1, 1, 0.0), (None,) * 4, False)
 
 
 def test_nothing_follows_after_an_end_in_a_log():

@@ -1,6 +1,6 @@
 """Limits of the shares of control, met by prices that are added to the control costs."""
 
-from math import inf, sqrt
+from math import sqrt
 from typing import Annotated
 
 import numpy as np
@@ -8,7 +8,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from cede._kernels.bundle import Bundle, Float1, Float2, Int1
-from cede._kernels.compiling import kernel, unit
+from cede._kernels.compiling import unit
 
 PRICE = np.dtype(
     [
@@ -32,35 +32,6 @@ class Limits(Bundle):
     taken: Int1  # (members,) without horizon: steps of each since the plan was made; else empty
     ends_early: int  # 1: episodes may end before the horizon
     prices: Annotated[NDArray[np.void], PRICE, 1]  # (members,)
-
-
-@kernel
-def step_costs(least_cost, spread, least_enter, most_enter, control_cost, switch_cost, terminal):
-    """Return the least and the greatest possible cost of a step, without impossible hand-overs.
-
-    least_cost, spread: (S,) the least environment cost of each state, and the extra cost of the most expensive action. least_enter,
-    most_enter: of arriving. control_cost, switch_cost, terminal: of the problem. The remaining steps after an early end are steps,
-    too.
-    """
-    least, most, least_added, most_added = inf, -inf, 0.0, 0.0
-    rows, priced = switch_cost.shape[0], control_cost.shape[0]
-    for s in range(least_cost.size):
-        if s < max(rows, priced):
-            least_added, most_added = inf, -inf
-            for prev in range(control_cost.shape[1]):
-                for d in range(control_cost.shape[1]):
-                    switching = switch_cost[min(s, rows - 1), prev, d]
-                    if switching < inf:
-                        added = control_cost[min(s, priced - 1), d] + switching
-                        least_added = min(least_added, added)
-                        most_added = max(most_added, added)
-        if terminal.size > 0 and terminal[s]:
-            least = min(least, least_cost[s])
-            most = max(most, least_cost[s] + spread[s])
-        else:
-            least = min(least, least_cost[s] + least_added + least_enter)
-            most = max(most, least_cost[s] + spread[s] + most_added + most_enter)
-    return least, most
 
 
 @unit(types.none, Limits)

@@ -12,10 +12,11 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from cede._base import check
-from cede._base.arrays import Floats, Ints
+from cede._base.arrays import Floats, Ints, read_only
 from cede._base.remade import Remade
 from cede._kernels.tables import BeliefArrays, Table
 from cede.beliefs.kl import NOTHING
+from cede.problem.takeover import price_of_members
 from cede.problem.task import Task
 
 
@@ -113,54 +114,80 @@ class Belief(Remade):
         return BeliefArrays(table=self.centre, width=self.width, row=self.row, **form)
 
 
+COSTS = {  # kinds of costs: the task's field, its possible numbers of axes, and their letters
+    "": ("env_cost", (2,), "(S, A)"),
+    "enter_": ("enter_cost", (1,), "(S,)"),
+    "control_": ("control_cost", (1, 2), "(D,) or (S, D)"),
+    "switch_": ("switch_cost", (2, 3), "(D, D) or (S, D, D)"),
+}
+
+
 @dataclass(frozen=True, eq=False)
 class CostBelief(Remade):
-    """Intervals around the mean costs of the environment. Known costs are intervals of width 0.
+    """Intervals around the mean costs. Known costs are intervals of width 0.
 
-    `Learner.costs` returns it, and `optimistic_plan` takes it.
+    `Learner.costs` returns it, and `optimistic_plan` takes it. Each kind of costs has its least, its greatest, and the mean of what
+    was observed (without any, the middle of the range; by default, of the interval). None: these costs of the task are known.
     """
 
-    low: Floats  # (S, A)
-    high: Floats  # (S, A)
-    mean: Floats | None = None  # (S, A) of the observed costs, the middle of the range without any; by default the middle
-    enter_low: Floats | None = None  # (S,) of arriving; None: that of the task is known
+    low: Floats  # (S, A) of actions
+    high: Floats
+    mean: Floats | None = None
+    enter_low: Floats | None = None  # (S,) of arriving
     enter_high: Floats | None = None
     enter_mean: Floats | None = None
+    control_low: Floats | None = None  # (D,) or (S, D) of control
+    control_high: Floats | None = None
+    control_mean: Floats | None = None
+    switch_low: Floats | None = None  # (D, D) or (S, D, D) of hand-overs; infinity where one is not possible
+    switch_high: Floats | None = None
+    switch_mean: Floats | None = None
 
     def __post_init__(self) -> None:
         owner = "CostBelief"
-        for first, second, middle, axes in (("low", "high", "mean", 2), ("enter_low", "enter_high", "enter_mean", 1)):
-            low, high = getattr(self, first), getattr(self, second)
-            if axes == 1 and low is None and high is None:
+        for kind, (_, axes, letters) in COSTS.items():
+            names = [f"{kind}{end}" for end in ("low", "high", "mean")]
+            low, high, mean = (getattr(self, name) for name in names)
+            if kind and low is None and high is None:
                 continue
-            letters = "(S, A)" if axes == 2 else "(S,)"
-            low = check.array(owner, first, low, (None,) * axes, letters)
-            high = check.array(owner, second, high, low.shape, letters)
-            if (low > high).any():
-                where = np.argwhere(low > high)[0]
-                check.fail(owner, check.place_of(first, where), low[tuple(where)], f"at most {high[tuple(where)]}, its {second}")
-            stated = getattr(self, middle)
-            mean = check.array(owner, middle, (low + high) / 2 if stated is None else stated, low.shape, letters)
-            for name, array in ((first, low), (second, high), (middle, mean)):
-                object.__setattr__(self, name, array)
+            barred = np.isinf(check.copied(owner, names[0], low, letters)) if kind == "switch_" else np.zeros((), dtype=np.bool_)
+            shape: tuple[int | None, ...] = (None,) * (check.ndim(low) if check.ndim(low) in axes else axes[0])
+            found: list[Floats] = []
+            for name, given in zip(names, (low, high, mean), strict=True):
+                value = (found[0] + found[1]) / 2 if given is None and len(found) == 2 else given
+                if barred.any() and check.copied(owner, name, value, letters).shape == barred.shape:
+                    value = np.where(barred, 0.0, value)
+                found.append(check.array(owner, name, value, shape, letters))
+                shape = found[0].shape
+            if (found[0] > found[1]).any():
+                where = np.argwhere(found[0] > found[1])[0]
+                expected = f"at most {found[1][tuple(where)]}, its {names[1]}"
+                check.fail(owner, check.place_of(names[0], where), found[0][tuple(where)], expected)
+            for name, array in zip(names, found, strict=True):
+                object.__setattr__(self, name, read_only(np.where(barred, np.inf, array)) if barred.any() else array)
 
     def least(self, owner: str, task: Task) -> Task:
         """Return the task with the least possible costs."""
-        return self._put(owner, task, self.low, self.enter_low)
+        return self._put(owner, task, "low")
 
     def most(self, owner: str, task: Task) -> Task:
         """Return the task with the greatest possible costs."""
-        return self._put(owner, task, self.high, self.enter_high)
+        return self._put(owner, task, "high")
 
     def middle(self, owner: str, task: Task) -> Task:
         """Return the task with the mean observed costs."""
-        return self._put(owner, task, self.mean, self.enter_mean)
+        return self._put(owner, task, "mean")
 
-    def _put(self, owner: str, task: Task, costs: Any, enter_costs: Any) -> Task:
-        """Return the task with other costs of the environment."""
-        if costs.shape != task.env_cost.shape:
-            check.fail(owner, "the shape of costs", costs.shape, f"{task.env_cost.shape}, as of the task")
-        return replace(task, env_cost=costs, **({} if enter_costs is None else {"enter_cost": enter_costs}))
+    def _put(self, owner: str, task: Task, end: str) -> Task:
+        """Return the task with one end of the intervals as its costs."""
+        costs = {name: getattr(self, f"{kind}{end}") for kind, (name, _, _) in COSTS.items()}
+        if costs["env_cost"].shape != task.env_cost.shape:
+            check.fail(owner, "the shape of costs", costs["env_cost"].shape, f"{task.env_cost.shape}, as of the task")
+        known = {name: array for name, array in costs.items() if array is not None}
+        if task.grab_cost is not None and "switch_cost" in known:
+            prices = price_of_members(known["switch_cost"], task.layout.aim)
+            known["grab_cost"] = np.where(np.isnan(task.grab_cost), prices, task.grab_cost)
+        return replace(task, **known)
 
 
 def snapshot(belief: BeliefArrays) -> Belief:

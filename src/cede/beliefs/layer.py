@@ -1,5 +1,7 @@
 """From counts to beliefs: one layer of a learner, agents or environment, and learned costs."""
 
+from math import inf
+
 import numpy as np
 from numba import types
 
@@ -15,7 +17,7 @@ from cede.beliefs.posterior import sample_closed, sample_open
 from cede.beliefs.registry import BY_NAME, code_of, form_of, width_of
 from cede.problem.structure import Outcomes
 from cede.problem.task import Task
-from cede.rows.cost_sums import CostLayer, sums_of
+from cede.rows.cost_sums import CostLayer, by_state, sums_of
 from cede.rows.counting import CountsArrays
 
 AGENTS_LAYER, ENVIRONMENT_LAYER = 0, 1  # the two layers
@@ -173,9 +175,45 @@ def put_cost(costs, problem, s, j, believed, sign):
     problem.env_cost[s, j] = sign * believed[costs.counts.place[s, j]]
 
 
-@unit(types.none, CostLayer, ProblemArrays, types.float64[::1], types.float64)
-def put_costs(costs, problem, believed, sign):
-    """Write the believed cost of each row, times a sign, into the costs of a problem."""
+@unit(types.none, CostLayer, ProblemArrays, types.float64[:, ::1], types.int64, types.float64[::1], types.float64)
+def put_team_costs(costs, problem, control_cost, s, believed, sign):
+    """Write the believed costs of control and of hand-overs in state s, times a sign, into control_cost, (S or 1, D), and into the
+    costs of a problem. Impossible hand-overs stay impossible.
+    """
+    if costs.control_place.size > 0:
+        place, control = by_state(costs.control_place, s), by_state(control_cost, s)
+        for d in range(place.shape[0]):
+            if place[d] >= 0:
+                control[d] = sign * believed[place[d]]
+    if costs.switch_place.size > 0:
+        pairs, switching = by_state(costs.switch_place, s), by_state(problem.switch_cost, s)
+        for prev in range(pairs.shape[0]):
+            for d in range(pairs.shape[1]):
+                if pairs[prev, d] >= 0 and switching[prev, d] < inf:
+                    switching[prev, d] = sign * believed[pairs[prev, d]]
+
+
+@kernel
+def believe_team_costs(costs, s, constant, scale):
+    """`believe_costs` for the rows of control and of hand-overs in state s."""
+    if costs.control_place.size > 0:
+        place = by_state(costs.control_place, s)
+        for d in range(place.shape[0]):
+            if place[d] >= 0:
+                believe_cost(costs, place[d], constant, scale)
+    if costs.switch_place.size > 0:
+        pairs = by_state(costs.switch_place, s)
+        for prev in range(pairs.shape[0]):
+            for d in range(pairs.shape[1]):
+                if pairs[prev, d] >= 0:
+                    believe_cost(costs, pairs[prev, d], constant, scale)
+
+
+@unit(types.none, CostLayer, ProblemArrays, types.float64[:, ::1], types.float64[::1], types.float64)
+def put_costs(costs, problem, control_cost, believed, sign):
+    """Write the believed cost of each row, times a sign, into the costs of a problem. control_cost: (S or 1, D), what control costs
+    without prices of limits.
+    """
     place, enter_cost = costs.counts.place, problem.enter_cost
     for s in range(place.shape[0]):
         for j in range(place.shape[1]):
@@ -184,6 +222,8 @@ def put_costs(costs, problem, believed, sign):
     for s in range(costs.enter_place.size):
         if costs.enter_place[s] >= 0:
             enter_cost[s] = sign * believed[costs.enter_place[s]]
+    for s in range(max(costs.control_place.shape[0], costs.switch_place.shape[0])):
+        put_team_costs(costs, problem, control_cost, s, believed, sign)
 
 
 # ------------------------------------------------------------------------------------------------- new layers

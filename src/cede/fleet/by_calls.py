@@ -121,11 +121,20 @@ class Player:
         agent, to, costs = int(steps.who[t + 1]), int(steps.states[t + 1]), (float(steps.env_costs[t]), float(steps.enter_costs[t]))
         return Step(t, state, prev_agent, agent, int(steps.actions[t]), to, *costs), bool(self.task.is_terminal[to])
 
-    def cost_seen(self, step: Step) -> float:
-        """Return the cost of the action for `observe`: that of the learner's task, or the drawn cost if the task states none."""
+    def charged(self, step: Step) -> dict[str, float]:
+        """Return the costs of a step for `observe`: of the action that of the learner's task, or the drawn cost if the task states
+        none; those of the team if the task does not state all of them.
+        """
         own = getattr(self.learner, "task", None)
-        stated = float(own.env_cost[step.state, step.action]) if isinstance(own, Task) else np.nan
-        return step.cost if np.isnan(stated) else stated
+        result = {"cost": step.cost, "enter_cost": step.enter_cost}
+        if not isinstance(own, Task):
+            return result
+        if not np.isnan(stated := float(own.env_cost[step.state, step.action])):
+            result["cost"] = stated
+        if own.learns_team_costs:
+            control, switching = self.task.control_costs(step.state, step.prev_agent, step.agent)
+            result |= {"control_cost": float(control), "switch_cost": float(switching)}
+        return result
 
     def play_episode(self) -> Account:
         """Play one episode of the learner."""

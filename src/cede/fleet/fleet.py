@@ -247,6 +247,7 @@ class Fleet:
         same_environment(owner, who, self._task, check.instance(owner, argument, learner, Learner).task)
         if learner._fleet is not None:
             check.fail(owner, argument, "in another fleet", "a learner that was removed from it (Fleet.remove)")
+        check_team_costs(owner, who, learner)
         if learner.settings.can_share:
             check_features(owner, who, features_of(self._learners), learner.settings)
             if self._environment is not None:
@@ -359,6 +360,13 @@ def check_features(owner: str, who: str, features: Features | None, settings: Se
     """Check that a learner's features, if any, are those of the fleet, since the environment's prior is shared."""
     if features is not None and settings.features is not None and not same_features(features, settings.features):
         check.fail(owner, f"the features of {who}", "others", "the same as those of the fleet, or left out")
+
+
+def check_team_costs(owner: str, who: str, learner: Learner) -> None:
+    """Check that a learner that shares its environment, and so learned costs, knows the costs of its team: others have others."""
+    if learner.settings.can_share and learner.task.learns_team_costs:
+        expected = "known in a fleet that shares its environment, or learned by a learner outside of fleets"
+        check.fail(owner, f"control_cost or switch_cost of {who}", "learned", expected)
 
 
 def same_environment(owner: str, who: str, task: Task, other: Task) -> None:

@@ -37,7 +37,8 @@ RUN_FIELDS: dict[str, tuple[tuple[int, ...], Any]] = {
     "state": ((), np.int64),  # without horizon: the current state; -1: its run has not begun
     "agent": ((), np.int64),  # and the agent in control
 }
-OWN_FIELDS = ("team", "control_cost", "switch_cost", "policies", "start_agent", "seed", "age")  # of each team of a group
+COST_FIELDS = ("control_cost", "switch_cost", "true_control_cost", "true_switch_cost", "step_ends")
+OWN_FIELDS = ("team", *COST_FIELDS, "policies", "start_agent", "seed", "age")  # of each team of a group
 
 
 def streams_of(seed: int, n: int) -> Streams:
@@ -65,8 +66,11 @@ class TeamGroup:
     block: int  # without horizon: steps that are recorded together; else the horizon
     ages: Sequence[Age]  # the different ages of its teams
     team: Ints  # (n,) indices in the fleet
-    control_cost: Floats  # (n, S or 1, D)
+    control_cost: Floats  # (n, S or 1, D) of the learner; at their least where they are learned
     switch_cost: Floats  # (n, S or 1, D, D)
+    true_control_cost: Floats  # (n, S or 1, D)
+    true_switch_cost: Floats  # (n, S or 1, D, D)
+    step_ends: Floats  # (n, 2) the least and the greatest cost of a step; zeros where nothing depends on them
     policies: Sequence[Sequence[Floats]]  # by team and agent: the true policies
     start_agent: Ints  # (n,)
     seed: Ints  # (n,)
@@ -111,7 +115,8 @@ def group_teams(
     groups: list[TeamGroup] = []
     for places in by_key.values():
         mdp, learner = mdps[places[0]], learners[places[0]]
-        tasks, n, n_agents = [learners[i].task for i in places], len(places), learner.task.n_agents
+        tasks, n = [learners[i].task for i in places], len(places)
+        bounded = learner.settings.limits is not None or learner.settings.baseline is not None
         ages = [(states[i].episodes, states[i].environment_episodes) for i in places]
         age_numbers = {age: number for number, age in enumerate(dict.fromkeys(ages))}
         group = TeamGroup(
@@ -124,8 +129,8 @@ def group_teams(
             block=learner.task.horizon or block,
             ages=list(age_numbers),
             team=np.array(places, dtype=np.int64),
-            control_cost=np.array([task.control_cost for task in tasks]).reshape(n, -1, n_agents),
-            switch_cost=np.array([task.switch_cost for task in tasks]).reshape(n, -1, n_agents, n_agents),
+            **team_costs(tasks, [mdps[i].task if learner.task.learns_team_costs else learners[i].task for i in places]),
+            step_ends=np.array([task.ends_of_step_cost for task in tasks]) if bounded else np.zeros((n, 2)),
             policies=[[mdps[i].policies[table] for table in mdps[i].task.table] for i in places],
             start_agent=np.array([mdps[i].task.start_agent for i in places], dtype=np.int64),
             seed=np.array([learners[i].seed for i in places], dtype=np.int64),
@@ -137,6 +142,16 @@ def group_teams(
     return groups
 
 
+def team_costs(tasks: Sequence[Task], true: Sequence[Task]) -> dict[str, Floats]:
+    """Return the costs of control and of hand-overs of n teams, as fields of a `TeamGroup`. tasks, true: of learner and truth."""
+    n, d = len(tasks), tasks[0].n_agents
+    return {
+        f"{prefix}{name}": np.array([task.extremes(name)[0] for task in given]).reshape(n, -1, *sides)
+        for prefix, given in (("", tasks), ("true_", true))
+        for name, sides in (("control_cost", (d,)), ("switch_cost", (d, d)))
+    }
+
+
 def unscaled(settings: Settings) -> Settings:
     """Return settings without a scale, which may be a function; its values are in the orders."""
     return settings if settings.scale == Settings.scale else with_options(settings, scale=Settings.scale)
@@ -145,8 +160,12 @@ def unscaled(settings: Settings) -> Settings:
 def group_key(mdp: TwoLayerMDP, learner: "Learner", state: LearnerState, memo: Memo) -> tuple[Any, ...]:
     """Return a hashable key that is equal for teams of one group. memo: see `key_of`."""
     task, settings, roles = learner.task, learner.settings, learner.task.roles
-    sides = (task.control_cost.ndim, task.switch_cost.ndim, task.horizon, task.discount, task.learns_costs)
-    costs = key_of((task.env_cost, task.enter_cost, task.cost_range, task.enter_cost_range), memo) if task.learns_costs else None
+    sides: tuple[Any, ...] = (task.control_cost.ndim, task.switch_cost.ndim, task.horizon, task.discount, task.learns_costs)
+    names: tuple[str, ...] = ("env_cost", "enter_cost", "cost_range", "enter_cost_range") if task.learns_costs else ()
+    if task.learns_team_costs:
+        sides += (mdp.task.control_cost.ndim, mdp.task.switch_cost.ndim)
+        names += ("control_cost", "switch_cost", "grab_cost", "control_cost_range", "switch_cost_range")
+    costs = key_of(tuple(getattr(task, name) for name in names), memo) if names else None
     vary = (tuple(task.layout.vary), tuple(mdp.task.layout.vary))
     ways = b"" if task.can_choose.all() else task.can_choose.tobytes()
     problem = (roles.table, roles.acting, roles.aim, roles.chance, ways, *vary, id(mdp.environment), sides, costs)

@@ -120,9 +120,9 @@ class ReplayPlayer:
         to = self.task.n_states - 1 if over else int(self.data.state[item + 1])
         return Step(t, state, prev_agent, agent, int(self.data.action[item, agent]), to, float(self.data.cost[item, agent])), over
 
-    def cost_seen(self, step: Step) -> float:
-        """Return the cost of the outcome."""
-        return step.cost
+    def charged(self, step: Step) -> dict[str, float]:
+        """Return the costs of the environment."""
+        return {"cost": step.cost, "enter_cost": step.enter_cost}
 
 
 def replay(

@@ -22,7 +22,7 @@ from cede.beliefs.extras import Extras, stack_extras, unstack_extras
 from cede.beliefs.truth import true_environment
 from cede.fleet import teams as kernels
 from cede.fleet.episodes import EpisodeArrays, Truth, numbers_drawn
-from cede.fleet.grouping import RUN_FIELDS, ShardPlan, TeamGroup
+from cede.fleet.grouping import OWN_FIELDS, RUN_FIELDS, ShardPlan, TeamGroup
 from cede.fleet.history import Ledger
 from cede.fleet.share import Share, new_share, own_share, take_over
 from cede.fleet.teams import LedgerArrays
@@ -193,11 +193,12 @@ class WorkingGroup:
         arrays |= {name: own(state[name]).view(arrays[name].dtype) for name in self.keeps}
         arrays |= {name: state[name].copy() for name in NUMBERS}
         arrays |= {f"{name}_seen": table for name, table in self.seen.items()}
-        arrays |= {name: getattr(group, name).copy() for name in ("control_cost", "switch_cost", "start_agent", "seed", "age")}
+        arrays |= {name: getattr(group, name).copy() for name in OWN_FIELDS if name in arrays}
         bounds, problem = arrays["bounds"], self.learner.model.problem
         if bounds.size:
             for i in np.flatnonzero(np.isnan(bounds[:, 0, 0, 0])):
-                problem.control_cost, problem.switch_cost = arrays["control_cost"][i], arrays["switch_cost"][i]
+                problem.control_cost = self.learner.limits.control_cost = arrays["control_cost"][i]
+                problem.switch_cost = arrays["switch_cost"][i]
                 bounds[i] = optimistic_start(self.learner, task)
             arrival = arrays["arrival"] = arrivals(task, bounds)
             arrays |= {"least_bound": arrival.min(axis=2), "least_bound_at": arrival.argmin(axis=2).astype(np.int64)}
@@ -265,7 +266,8 @@ class WorkingGroup:
         if workspace.agent_keys.size < steps:
             workspace.agent_keys, workspace.environment_keys = np.empty((2, steps), dtype=np.int64)
             if self.learner.costs.least.size:
-                workspace.cost_rows, workspace.cost_parts = np.empty(2 * steps, dtype=np.int64), np.empty(2 * steps)
+                costs = self.learner.costs.charges * steps
+                workspace.cost_rows, workspace.cost_parts = np.empty(costs, dtype=np.int64), np.empty(costs)
         self.ledger = Ledger.empty(self.n_teams, order.episodes, len(self.group.task.members))
         self.at[0] = 0
 
@@ -330,7 +332,7 @@ class WorkingGroup:
         """Extend all pools for the steps of some episodes of the teams from first to last; kernels do not check their length."""
         steps = episodes * self.group.block
         for name, layer in self.layers.items():
-            counted = 2 * N_SUMS * steps if name == COSTS else steps
+            counted = self.learner.costs.charges * N_SUMS * steps if name == COSTS else steps
             share, entries, sides = self.shares[name], 0, (layer.counted, layer.n_columns)
             if share.has_own:
                 entries = int(self.seen[name].size[first:last].max())

@@ -31,6 +31,7 @@ from cede.learners.protocol import SwitchingLearner, checked_learner, settings_o
 from cede.learners.session import check_no_sessions
 from cede.planning.passes import Plan
 from cede.planning.planner import check_connected
+from cede.problem.costs import RANGES
 from cede.problem.model import TwoLayerMDP, check_support
 from cede.problem.policies import checked_switching_policy
 from cede.problem.task import Task
@@ -76,8 +77,9 @@ def roll(mdp: TwoLayerMDP, policy: Policy, rng: np.random.Generator) -> Episode:
     steps = EpisodeArrays.empty(mdp.task.plan_steps)
     play_episode(truth_of(mdp), policy, rng.random(numbers_drawn(mdp.environment, mdp.task)), steps)
     n, aim = steps.n, None if mdp.task.modes is None else mdp.task.layout.aim
-    charged = (steps.env_costs[:n], steps.enter_costs[:n])
-    return Episode(steps.states[: n + 1], steps.who[:n], steps.who[1 : n + 1], steps.actions[:n], steps.costs[:n], *charged, aim)
+    charged, before, agents = (steps.env_costs[:n], steps.enter_costs[:n]), steps.who[:n], steps.who[1 : n + 1]
+    team = mdp.task.control_costs(steps.states[:n], before, agents)
+    return Episode(steps.states[: n + 1], before, agents, steps.actions[:n], steps.costs[:n], *charged, aim, *team)
 
 
 def simulate(
@@ -248,15 +250,15 @@ def fits(owner: str, mdp: TwoLayerMDP, learner: Learner) -> None:
         check.fail(owner, "the start that the learner was told", "another", "that of mdp")
     if settings.outcomes is not None:
         check_support(owner, settings.outcomes, mdp.environment)
-    for what in ("control_cost", "switch_cost"):
-        if (getattr(task, what) != getattr(truth, what)).any():  # either may be the same in all states, or given by state
-            check.fail(owner, f"the learner's {what}", "another", "that of mdp")
-    for what, ends in (("env_cost", task.cost_range), ("enter_cost", task.enter_cost_range)):
-        no_cost = np.zeros(truth.n_states)
-        stated, real = (no_cost if (cost := getattr(each, what)) is None else cost for each in (task, truth))
+    for what, argument in RANGES.items():
+        no_cost, ends = np.zeros(truth.n_states), getattr(task, argument)
+        given = [no_cost if (cost := getattr(each, what)) is None else cost for each in (task, truth)]
+        stated, real = np.broadcast_arrays(*given)  # costs of the team may be the same in all states, or given by state
         unknown = np.isnan(stated)
         if (stated != real)[~unknown].any():
             check.fail(owner, f"the learner's {what}", "another", "that of mdp, or not known (NaN)")
+        if given[0].ndim < real.ndim and (real != real[0])[unknown].any():
+            check.fail(owner, f"the learner's {what}", "not known, and the same in all states", "given by state, as that of mdp")
         random_cost = mdp.environment.random_cost if what == "env_cost" else None
         charged = (real[..., None] if random_cost is None else random_cost)[unknown]
         if charged.size and (charged.min() < ends[0] or charged.max() > ends[1]):

@@ -5,7 +5,7 @@ from numba import types
 
 from cede._kernels.bundle import Bool1, Bundle, Float2, Int2, Int3
 from cede._kernels.compiling import kernel, unit
-from cede._kernels.limits import step_costs, update_prices
+from cede._kernels.limits import update_prices
 from cede._kernels.problem import ends_in
 from cede._kernels.random_streams import draw_uniform, tie_seed
 from cede._kernels.scratch import PassScratch, ThreadScratch
@@ -29,7 +29,7 @@ from cede.learners.compiled import DOUBLING, NEVER, is_due, may_deviate, plan_st
 from cede.learners.proof import record_episode
 from cede.planning.backup import CHOOSE, FOLLOW, POLICY, VALUE, backward, begin, start_mean
 from cede.planning.fixed_point import find_reached, settle, settle_gains
-from cede.rows.cost_sums import N_SUMS, count_costs, forget_costs, rows_of_costs
+from cede.rows.cost_sums import N_SUMS, by_state, count_costs, forget_costs, rows_of_costs, rows_of_team_costs
 from cede.rows.counting import LEAST_WEIGHT, cells_of, forget, part_kept, slot_of
 
 
@@ -75,7 +75,8 @@ def count_played(workspace, begin, end):
     """Count the steps that were played from time begin to end (exclusive), and write down where."""
     learner, steps, at = workspace.learner, workspace.steps, workspace.counted
     agents, environment, costs, problem = learner.agents.counts, learner.environment.counts, learner.costs, learner.model.problem
-    states, who, actions, first = steps.states, steps.who, steps.actions, 2 * workspace.counted
+    states, who, actions, charges, true = steps.states, steps.who, steps.actions, costs.charges, workspace.truth.model.problem
+    rows, parts = workspace.cost_rows, workspace.cost_parts
     for t in range(begin, end):
         s, prev, d, a, to = states[t], who[t], who[t + 1], actions[t], states[t + 1]
         row, column, environment_row, outcome = cells_of(agents, environment, problem, learner.flat, t, s, prev, d, a, to)
@@ -84,12 +85,16 @@ def count_played(workspace, begin, end):
         workspace.agent_keys[at] = row * agents.n_columns + column
         workspace.environment_keys[at] = environment_row * environment.n_columns + outcome
         if costs.least.size > 0:
-            place = problem.slot[d] + slot_of(problem.vary[d], t, prev) if learner.flat else a
-            workspace.cost_rows[2 * at], workspace.cost_rows[2 * at + 1] = rows_of_costs(costs, s, place, to)
-            workspace.cost_parts[2 * at], workspace.cost_parts[2 * at + 1] = steps.env_costs[t], steps.enter_costs[t]
+            place, i = problem.slot[d] + slot_of(problem.vary[d], t, prev) if learner.flat else a, charges * at
+            rows[i], rows[i + 1] = rows_of_costs(costs, s, place, to)
+            parts[i], parts[i + 1] = steps.env_costs[t], steps.enter_costs[t]
+            if charges > 2:
+                rows[i + 2], rows[i + 3] = rows_of_team_costs(costs, s, prev, d)
+                parts[i + 2], parts[i + 3] = by_state(true.control_cost, s)[d], by_state(true.switch_cost, s)[prev, d]
         at += 1
     if costs.least.size > 0:
-        count_costs(costs, workspace.cost_rows[first : 2 * at], workspace.cost_parts[first : 2 * at])
+        first, last = charges * workspace.counted, charges * at
+        count_costs(costs, rows[first:last], parts[first:last])
     workspace.counted = at
 
 
@@ -98,7 +103,8 @@ def forget_episode(workspace, first, episode):
     """Let the counts of all layers fade after an episode, whose steps were written down from place `first` on."""
     learner, last = workspace.learner, workspace.counted
     if learner.costs.counts.forgetting.factor.size > 0:
-        forget_costs(learner.costs, episode, workspace.cost_rows[2 * first : 2 * last], workspace.cost_parts[2 * first : 2 * last])
+        begin, end = learner.costs.charges * first, learner.costs.charges * last
+        forget_costs(learner.costs, episode, workspace.cost_rows[begin:end], workspace.cost_parts[begin:end])
     if learner.agents.counts.forgetting.factor.size > 0:
         forget(learner.agents.counts, episode, workspace.agent_keys[first:last])
     if learner.environment.counts.forgetting.factor.size > 0:
@@ -142,11 +148,7 @@ def play_team(workspace, teams, ahead, i, episode, ledger, policy, value):
     age = teams.age[i]
     limits, baseline, greedy = learner.limits, learner.baseline, learner.greedy.values.size > 0
     problem = learner.model.problem
-    control_cost, least_enter, most_enter = teams.control_cost[i], learner.least_enter, learner.most_enter
-    least_cost, most_cost = step_costs(
-        learner.least_cost, learner.spread, least_enter, most_enter, control_cost, problem.switch_cost, problem.terminal
-    )
-    dearest = problem.left[0] * most_cost  # of all episodes
+    dearest = problem.left[0] * learner.most_step  # of all episodes
     forgets = learner.agents.counts.forgetting.factor.size + learner.environment.counts.forgetting.factor.size > 0
     for e in range(ledger.cost.shape[1]):
         k = episode + e
@@ -176,7 +178,7 @@ def play_team(workspace, teams, ahead, i, episode, ledger, policy, value):
             learner.spent[0] += 1.0
             learner.spent[1] += ledger.cost[i, e]
         if limits.most.size > 0:
-            update_prices(limits, ledger.control[i, e], least_cost, most_cost)
+            update_prices(limits, ledger.control[i, e], learner.least_step, learner.most_step)
         if cautious:
             record_episode(baseline, True, ledger.cost[i, e], dearest)
         first = workspace.counted
@@ -300,7 +302,7 @@ def play_teams(workspace, teams, ahead, episodes, first, last, ledger, at):
         if workspace.environment.has_own:
             reserve(teams.environment_seen, i, steps, environment.counted * environment.n_columns)
         if workspace.costs.has_own:
-            reserve(teams.costs_seen, i, 2 * N_SUMS * steps, costs.counted * N_SUMS)
+            reserve(teams.costs_seen, i, learner.costs.charges * N_SUMS * steps, costs.counted * N_SUMS)
         reserve(teams.starts_seen, i, np.int64(ledger.cost.shape[1]), n_states)
         policy = of_team(teams.policy, i)
         value = of_team(teams.value, i)

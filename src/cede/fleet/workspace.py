@@ -31,8 +31,11 @@ class TeamArrays(Bundle):
     environment_seen: KeyTable  # the same of an environment that is not shared
     costs_seen: KeyTable  # and of its costs
     starts_seen: KeyTable  # a row for each team; columns: the first states of its episodes
-    control_cost: Float3  # (n, S or 1, D)
+    control_cost: Float3  # (n, S or 1, D) as the learner believes; `plan_step` writes what is learned
     switch_cost: Float4  # (n, S or 1, D, D)
+    true_control_cost: Float3  # (n, S or 1, D)
+    true_switch_cost: Float4  # (n, S or 1, D, D)
+    step_ends: Float2  # (n, 2) the least and the greatest cost of a step
     slot: Int2  # (n, D) first slot of each agent in the table of all true agents
     start_agent: Int1  # (n,)
     seed: Int1  # (n,) of ties and samples
@@ -55,7 +58,7 @@ class TeamArrays(Bundle):
     least_bound_at: Int3
     agents_recent: Int3  # (n or 1, window, L) see `Forgetting`
     environment_recent: Int3
-    costs_recent_row: Int3  # (n or 1, window, 2 L) see `CostLayer`
+    costs_recent_row: Int3  # (n or 1, window, charges L) see `CostLayer`
     costs_recent_part: Float3
     prices: Annotated[NDArray[np.void], PRICE, 2]  # (n or 1, members)
     taken: Int2  # (n or 1, members) see `Limits`
@@ -78,8 +81,8 @@ class Workspace(Bundle):
     steps: EpisodeArrays
     agent_keys: Int1  # (n L,) where the steps of n episodes were counted: row * n_columns + column of the agents' table
     environment_keys: Int1  # (n L,) the same of the environment's table
-    cost_rows: Int1  # (2 n L,) where the costs of each step, and of arriving, were counted, -1: nowhere
-    cost_parts: Float1  # (2 n L,) and what was
+    cost_rows: Int1  # (charges n L,) where the costs of each step were counted, -1: nowhere
+    cost_parts: Float1  # (charges n L,) and what was
     counted: int  # steps that the team at work has counted
     chance: Float1  # random numbers of an episode, see `enter`; without horizon those of a step, see `play_block`
     at_work: int  # which team is, -1: none
@@ -101,14 +104,15 @@ def point_at_team(workspace, teams, i):
     """Point the arrays of learner and truth at those of team i."""
     learner, truth = workspace.learner, workspace.truth
     problem = learner.model.problem
+    learner.limits.control_cost = teams.control_cost[i]
     if learner.limits.most.size > 0:
-        learner.limits.control_cost = teams.control_cost[i]
         learner.limits.prices = of_team(teams.prices, i)
         learner.limits.taken = of_team(teams.taken, i)
     else:
         problem.control_cost = teams.control_cost[i]
     problem.switch_cost = teams.switch_cost[i]
     learner.spent = of_team(teams.spent, i)
+    learner.least_step, learner.most_step = teams.step_ends[i, 0], teams.step_ends[i, 1]
     learner.greedy.arrival = of_team(teams.arrival, i)
     learner.agents.planned_visits = of_team(teams.agents_planned_visits, i)
     learner.environment.planned_visits = of_team(teams.environment_planned_visits, i)
@@ -126,8 +130,8 @@ def point_at_team(workspace, teams, i):
         learner.baseline.record = of_team(teams.record, i)
         negate_costs(plain, learner.baseline.opposite.problem)
     truth.model.problem.slot = teams.slot[i]
-    truth.model.problem.control_cost = teams.control_cost[i]
-    truth.model.problem.switch_cost = teams.switch_cost[i]
+    truth.model.problem.control_cost = teams.true_control_cost[i]
+    truth.model.problem.switch_cost = teams.true_switch_cost[i]
     truth.start_agent = teams.start_agent[i]
 
 
@@ -151,7 +155,8 @@ def store_team(workspace, teams, i):
     """
     learner, n = workspace.learner, workspace.counted
     if learner.costs.least.size > 0:
-        rows, parts = workspace.cost_rows[: 2 * n], workspace.cost_parts[: 2 * n]
+        last = learner.costs.charges * n
+        rows, parts = workspace.cost_rows[:last], workspace.cost_parts[:last]
         store_costs(learner.costs.counts, workspace.costs, teams.costs_seen, i, rows, parts)
     store_layer(learner.agents.counts, workspace.agents, teams.agents_seen, i, workspace.agent_keys[:n])
     store_layer(learner.environment.counts, workspace.environment, teams.environment_seen, i, workspace.environment_keys[:n])

@@ -123,6 +123,7 @@ def run(
     task: Task | None = None,
     encode: Callable[..., int] | None = None,
     override: Callable[[int, int, int, int], int] | None = None,
+    team_costs: Callable[[int, int, int], Any] | None = None,
     seed: int = 0,
     record: str | Path | None = None,
     progress: bool | Callable[[int], None] = True,
@@ -140,6 +141,9 @@ def run(
     override: a function override(t, state, prev_agent, chosen) that returns the agent that really gets control, an index or a name.
     Use it where people may take control, or where another controller decides while the learner only observes.
 
+    team_costs: a function team_costs(state, prev_agent, agent) that returns what the agent's control and the hand-over cost, as
+    `Task.control_costs` does; needed if the task does not state these costs.
+
     seed: the first episode resets the environment with it, and actions of tables and of functions that return probabilities are
     drawn from it. Models and people are not seeded. To continue with the same learner, give another seed.
 
@@ -151,13 +155,19 @@ def run(
     task, progress = task_of(owner, checked_learner(owner, learner), task), check.progress(owner, progress)
     if override is not None:
         check.function(owner, "override", override, "a function override(t, state, prev_agent, chosen)")
+    if (team_costs is None) == task.learns_team_costs:
+        given, expected = ("missing", "given") if task.learns_team_costs else ("given", "left out")
+        check.fail(owner, "team_costs", given, f"{expected}: costs of control and of hand-overs that the task does not state")
+    charged = check.function(
+        owner, "team_costs", team_costs or task.control_costs, "a function team_costs(state, prev_agent, agent)"
+    )
     if record is not None:
         check.instance(owner, "learner", learner, Learner, ", with record: others keep their own")
     live = live_team(owner, env, team, task, encode, "the learner's task")
     if isinstance(learner, Learner) and learner.observed:
         check.fail(owner, "the number of steps of the learner's running episode", learner.observed, "0: end it first")
     episodes, seed = check.integer(owner, "episodes", episodes, 1), check.integer(owner, "seed", seed, 0, 2**32 - 1)
-    world = LiveWorld(live, task, learner, override, np.random.default_rng([seed, 8]))
+    world = LiveWorld(live, task, learner, override, np.random.default_rng([seed, 8]), charged)
     columns: dict[str, list[Any]] = {name: [] for name in ("returns", "cost", "control", "switches", "terminated")}
     with (
         learner.record_to(record) if record is not None and isinstance(learner, Learner) else nullcontext(),
@@ -197,6 +207,7 @@ class LiveWorld:
     learner: Any  # a SwitchingLearner
     override: Callable[[int, int, int, int], int] | None
     rng: np.random.Generator  # for the actors' actions
+    team_costs: Callable[[int, int, int], Any]  # needed where the task does not state costs of control or of hand-overs
     gained: float = 0.0  # rewards of the episode
 
     def play_episode(self, seed: int | None) -> Account:
@@ -227,14 +238,20 @@ class LiveWorld:
 
     def act(self, t: int, state: int, prev_agent: int, agent: int) -> tuple[Step, bool]:
         """Let the agent act; return the step, and whether the episode is over. Costs that the task does not state are -reward."""
-        live, ends = self.live, self.task.cost_range
+        live, ends, task = self.live, self.task.cost_range, self.task
         step = live.step(t, state, prev_agent, agent, self.rng)
         self.gained += live.reward
         if np.isnan(self.task.env_cost[state, step.action]) and not ends[0] <= step.cost <= ends[1]:
             expected = f"from {-ends[1]:g} to {-ends[0]:g}: give task_for a cost_range that holds minus every reward"
             check.fail("run", "the reward of env", live.reward, expected)
+        if task.learns_team_costs:
+            found = check.items("run", "what team_costs returned", self.team_costs(state, prev_agent, agent), "two numbers")
+            if len(found) != 2:
+                check.fail("run", "what team_costs returned", check.show(found), "two numbers: of control, and of the hand-over")
+            control, switching = (check.number("run", "what team_costs returned", cost) for cost in found)
+            step = step._replace(control_cost=control, switch_cost=switching)
         return step, live.terminated or live.truncated
 
-    def cost_seen(self, step: Step) -> float:
-        """Return the cost of the action."""
-        return step.cost
+    def charged(self, step: Step) -> dict[str, float]:
+        """Return the costs of a step for `observe`."""
+        return {name: getattr(step, name) for name in self.task.charges}

@@ -97,6 +97,8 @@ class SwitchingEnv(gymnasium.Env):  # type: ignore[misc]  # an extra: types see 
         elif all(hasattr(mdp, name) for name in ("observation_space", "action_space", "reset", "step")):
             check.instance(owner, "task", task, Task, ", as task_for makes one for the environment")
             assert task is not None
+            if task.learns_team_costs:
+                check.fail(owner, "control_cost or switch_cost of the task", "not known", "known: rewards are minus all costs")
             self.source = live_team(owner, mdp, team, task, encode, "the task")
         else:
             check.fail(owner, "mdp", check.show(mdp), "a TwoLayerMDP, or an environment as gymnasium.make gives one")

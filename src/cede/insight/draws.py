@@ -37,6 +37,7 @@ from cede.planning.flatten import certain_policies
 from cede.planning.model import ModelArrays
 from cede.planning.passes import empty_plan, negated, run_endless, run_pass
 from cede.problem.arrays import problem_of
+from cede.problem.costs import RANGES
 from cede.problem.task import Task
 from cede.rows.cost_sums import COUNT, REST, SQUARES, SUM, CostLayer
 from cede.rows.places import COSTS, ENVIRONMENT, Places
@@ -88,8 +89,8 @@ def costs_of_draws(
     opposite_task = negated(task)
     opposite = ModelArrays(agents=arrays.agents.belief, environment=arrays.environment.belief, problem=problem_of(opposite_task))
     if arrays.costs.least.size:  # learned costs are written into it
-        opposite.problem.env_cost = opposite.problem.env_cost.copy()
-        opposite.problem.enter_cost = opposite.problem.enter_cost.copy()
+        for name in RANGES:
+            setattr(opposite.problem, name, getattr(opposite.problem, name).copy())
     layers, costs = (arrays.agents, arrays.environment), np.empty((3, draws, len(policies), task.n_states))
     doubts, rng = [doubt_of(layer, few) for layer in layers], np.random.default_rng([seed, 7])
     seen = costs_seen(arrays.costs) if arrays.costs.least.size else np.empty(0)
@@ -105,7 +106,8 @@ def costs_of_draws(
         for end, model, sign in ((1, arrays.model, 1.0), (2, opposite, -1.0)):
             if seen.size:
                 extreme = arrays.costs.least + (arrays.costs.spread if end == 2 else 0.0)
-                put_costs(arrays.costs, model.problem, (1.0 - free) * arrays.costs.low + free * extreme, sign)
+                believed = (1.0 - free) * arrays.costs.low + free * extreme
+                put_costs(arrays.costs, model.problem, model.problem.control_cost, believed, sign)
             for j, policy in enumerate(policies):
                 costs[end, i, j] = sign * cost_under(task if end == 1 else opposite_task, model, policy, value)
         for layer, doubt in zip(layers, doubts, strict=True):
@@ -173,19 +175,17 @@ def flat_form(learner: "Learner") -> tuple[Task, LayerCounts | None]:
     """
     task, where = learner.task, Places(learner.task, flat=True).costs
     slots, (low, high) = int(task.layout.n_slots.sum()), task.extremes_of_env_cost
-    known = np.repeat(low[:, None], slots, axis=1)
+    known, sums = np.repeat(low[:, None], slots, axis=1), learner.counts.costs.toarray()
     if not where.place.size:
-        return replace(task, env_cost=known, n_actions=None, action_names=None, cost_range=None), None
+        flat = replace(task, env_cost=known, n_actions=None, action_names=None)
+        return flat, LayerCounts.of_matrix(sp.csr_array(sums)) if len(sums) else None
     unknown = where.place >= 0
     least, most = float(low[unknown.any(axis=1)].min()), float(high[unknown.any(axis=1)].max())
     flat = replace(task, env_cost=np.where(unknown, np.nan, known), n_actions=None, action_names=None, cost_range=(least, most))
-    sums = learner.counts.costs.toarray()
-    n, total, squares = sums[:, COUNT], sums[:, SUM] + sums[:, REST], sums[:, SQUARES]
     rows = len(where.place[unknown])
-    shift, factor = (where.least - least) / (most - least), where.spread / (most - least)
-    shift, factor = shift[:rows], factor[:rows]
-    new = sums.copy()
-    new[:rows, SUM] = n[:rows] * shift + factor * total[:rows]
-    new[:rows, REST] = 0.0
-    new[:rows, SQUARES] = n[:rows] * shift**2 + 2 * shift * factor * total[:rows] + factor**2 * squares[:rows]
-    return flat, LayerCounts.of_matrix(sp.csr_array(new))
+    n, total, squares = sums[:rows, COUNT], sums[:rows, SUM] + sums[:rows, REST], sums[:rows, SQUARES]
+    shift, factor = (where.least[:rows] - least) / (most - least), where.spread[:rows] / (most - least)
+    sums[:rows, SUM] = n * shift + factor * total
+    sums[:rows, REST] = 0.0
+    sums[:rows, SQUARES] = n * shift**2 + 2 * shift * factor * total + factor**2 * squares
+    return flat, LayerCounts.of_matrix(sp.csr_array(sums))

@@ -123,7 +123,7 @@ def explain(learner: Learner, t: int | None = None, state: int | str = NOT_GIVEN
         rows = seen_here(learner, sets, now, state, prev, agent)
         options.append(Option(task.agents[agent], low[i], plain[i], high[i], split, *rows, agent))
     certain = bounded and not learner.settings.is_scaled  # scaled sets give no valid interval
-    text = in_words(learner, options, candidates, chosen, state, prev, certain)
+    text = in_words(learner, plain_task, options, candidates, chosen, state, prev, certain)
     worth = task.layout.factor**-now if task.weighs_steps else 1.0  # prices count every step alike, costs do not
     whole = check.printable(baseline_note(learner) + text + price_note(learner.prices, worth))  # names are data
     return Explanation(None if task.horizon is None else now, state, prev, chosen, tuple(options), bounded, whole)
@@ -200,13 +200,21 @@ def seen_here(
 
 
 def in_words(
-    learner: Learner, options: Sequence[Option], candidates: Sequence[int], chosen: int, state: int, prev: int, bounded: bool
+    learner: Learner,
+    task: Task,
+    options: Sequence[Option],
+    candidates: Sequence[int],
+    chosen: int,
+    state: int,
+    prev: int,
+    bounded: bool,
 ) -> str:
     """Return a sentence with the expected saving against the previous agent, or against the next best one.
 
-    options, candidates: the options, and the agent of each. bounded: whether confidence sets bound the saving.
+    task: the learner's, with observed costs. options, candidates: the options, and the agent of each. bounded: whether confidence
+    sets bound the saving.
     """
-    task, place = learner.task, candidates.index(chosen)
+    place = candidates.index(chosen)
     mine, name, stays = options[place], task.members[task.layout.aim[chosen]], not is_hand_over(task.layout.aim, prev, chosen)
     others = [i for i in range(len(options)) if i != place]
     if not others:

@@ -29,7 +29,7 @@ from cede.beliefs.registry import code_of
 from cede.beliefs.truth import true_environment
 from cede.learners import compiled as kernels
 from cede.learners.compiled import GreedyBounds, LearnerArrays
-from cede.learners.limits import ends_of_step_costs, limits_arrays
+from cede.learners.limits import limits_arrays
 from cede.learners.proof import RECORD, BaselineArrays
 from cede.learners.settings import Settings
 from cede.learners.state import LearnerState, Sizes
@@ -73,12 +73,12 @@ def new_arrays(sizes: Sizes, working: Working) -> LearnerArrays:
     """Make the arrays of a learner for the kernels, which read and write the tables of the working counts in place."""
     task, settings = sizes.task, sizes.settings
     agents, environment = agents_layer(task, settings, working), environment_layer(task, settings, working)
-    (least, most), enter = task.extremes_of_env_cost, task.extremes_of_enter_cost
     costs, radii = working.costs, radius_sizes(sizes)
     costs.kind = radii.cost_kind
-    problem, limits = problem_of(task, first_env_cost(task, settings, costs)), limits_arrays(task, settings.limits)
-    if costs.enter_place.size:
-        problem.enter_cost = np.where(np.isnan(task.enter_cost), enter[0], task.enter_cost)  # the planner reads believed costs
+    problem = problem_of(task, first_env_cost(task, settings, costs))
+    for name in ("enter_cost", "control_cost", "switch_cost") if costs.least.size else ():  # the planner reads believed costs
+        setattr(problem, name, getattr(problem, name).copy())
+    limits = limits_arrays(task, settings.limits, problem.control_cost)
     if settings.limits is not None:
         problem.control_cost, problem.price = limits.priced, limits.price  # the planner reads what `set_prices` writes
         problem.worth = worth_of(task) if limits.price.size else np.empty(0)
@@ -94,20 +94,18 @@ def new_arrays(sizes: Sizes, working: Working) -> LearnerArrays:
         flat=int(settings.flat),
         prior=float(settings.prior),
         sticks=sticks_for(settings.prior),
-        least_cost=least,
-        spread=most - least,
-        least_enter=enter[0],
-        most_enter=enter[1],
+        least_step=task.ends_of_step_cost[0],
+        most_step=task.ends_of_step_cost[1],
         replan=replan_code(settings),
         radii=Radii(),
         sizes=radii,
         endless=endless_of(task, settings),
         greedy=GreedyBounds(**bounds),
         limits=limits,
-        baseline=baseline_arrays(task, settings, model),
+        baseline=baseline_arrays(task, settings, model, limits.control_cost),
     )
     if task.horizon is None:
-        low, high = ends_of_step_costs(arrays, limits.control_cost)
+        low, high = task.ends_of_step_cost
         arrays.accuracy = ACCURACY * (high - low or abs(high) or 1.0) / (1.0 if task.discount is None else 1.0 - task.discount)
     return arrays
 
@@ -148,15 +146,19 @@ def first_env_cost(task: Task, settings: Settings, costs: CostLayer) -> Floats:
     return known if not costs.least.size else np.where(np.isnan(known), 0.0, known)
 
 
-def baseline_arrays(task: Task, settings: Settings, model: ModelArrays) -> BaselineArrays:
-    """Return the baseline in the form that kernels read; empty arrays without one. model: the model that the learner plans with."""
+def baseline_arrays(task: Task, settings: Settings, model: ModelArrays, control_cost: Floats) -> BaselineArrays:
+    """Return the baseline in the form that kernels read; empty arrays without one.
+
+    model: the model that the learner plans with. control_cost: (S or 1, D), without prices of limits.
+    """
     baseline, plain = settings.baseline, model
     if baseline is None:
         nothing = {"policy": np.empty((0, 0, 0), dtype=np.int16), "value": np.empty((0, 0, 0)), "record": np.empty(0, dtype=RECORD)}
         return BaselineArrays(start=np.empty(0), plain=model, opposite=model, **nothing)
     if settings.limits is not None:
-        problem = problem_of(task, model.problem.env_cost)  # the array into which believed costs are written
-        problem.enter_cost = model.problem.enter_cost
+        problem = problem_of(task, model.problem.env_cost)  # the arrays into which believed costs are written
+        problem.enter_cost, problem.control_cost = model.problem.enter_cost, control_cost
+        problem.switch_cost = model.problem.switch_cost
         plain = ModelArrays(agents=model.agents, environment=model.environment, problem=problem)
     opposite = problem_of(task)
     opposite.switch_cost = np.where(np.isinf(opposite.switch_cost), np.inf, -opposite.switch_cost)  # impossible: still infinite
@@ -292,7 +294,7 @@ def radius_sizes(sizes: Sizes) -> RadiusSizes:
         agent_rows=rows_of_agents,
         environment_rows=rows,
         cost_kind=(UCRL2_INTERVALS if settings.flat else BERNSTEIN_INTERVALS) if learns else NO_INTERVALS,
-        cost_rows=rows_of_agents if settings.flat else cost_rows,
+        cost_rows=cost_rows if not settings.flat else rows_of_agents + sizes.places.costs.n_team_rows,
         cost_delta=costs,
         agent_values=task.plan_steps,
         state_values=max(1, task.plan_steps - 1) * task.n_agents,

@@ -12,7 +12,6 @@ import numpy as np
 
 from cede._base.arrays import Floats, Policy
 from cede.learners import proof as kernels
-from cede.learners.limits import ends_of_step_costs
 from cede.problem.task import Task
 from cede.steps.cost import cost_of
 from cede.steps.step import Steps, wrong_links
@@ -30,26 +29,21 @@ def record_episode(task: Task, arrays: "LearnerArrays", policy: Policy | None, s
         return
     keeps = arrays.baseline.record["decided"][0] == kernels.KEEP_TO
     decided = arrays.baseline.policy if keeps or policy is None else policy
-    longest = float(task.layout.left[0]) * most_step_cost(arrays)
+    longest = float(task.layout.left[0]) * task.ends_of_step_cost[1]
     total = min(cost_of(task, steps), longest)  # steps that the task does not allow may cost more
     followed = np.array_equal(decided[np.arange(len(steps)), steps.state, steps.prev_agent], steps.agent)
     followed &= not wrong_links(steps.part(slice(0, -1)), steps.part(slice(1, None)))[1].any()  # else the system was moved
     kernels.record_episode(arrays.baseline, followed, total, longest)
 
 
-def most_step_cost(arrays: "LearnerArrays") -> float:
-    """Return the greatest cost of a step, without prices of limits."""
-    return ends_of_step_costs(arrays, arrays.baseline.plain.problem.control_cost)[1]
-
-
-def plan_changed(arrays: "LearnerArrays", running: bool) -> None:
+def plan_changed(task: Task, arrays: "LearnerArrays", running: bool) -> None:
     """Reset the decision whether to deviate, after a new plan.
 
     running: whether an episode is running. Then the decision stays, but the bound on the episode's cost becomes the greatest cost.
     """
     record = arrays.baseline.record
     if record.size and running:
-        record["at_most"] = arrays.baseline.policy.shape[0] * most_step_cost(arrays)
+        record["at_most"] = arrays.baseline.policy.shape[0] * task.ends_of_step_cost[1]
     else:
         record["decided"] = kernels.UNDECIDED
 

@@ -10,7 +10,7 @@ from numba import types
 
 from cede._kernels.bundle import Bool1, Bundle, Float1, Float2, Float3, Int1, Int2, Int3
 from cede._kernels.compiling import kernel, unit
-from cede._kernels.limits import Limits, set_prices, step_costs, update_prices
+from cede._kernels.limits import Limits, set_prices, update_prices
 from cede._kernels.problem import block_at
 from cede._kernels.scratch import PassScratch, ThreadScratch
 from cede.beliefs.calibrated import calibrated_scale
@@ -21,10 +21,12 @@ from cede.beliefs.layer import (
     believe_costs,
     believe_layer,
     believe_row,
+    believe_team_costs,
     has_doubled,
     note_visits,
     put_cost,
     put_costs,
+    put_team_costs,
     sample_layer,
     set_form,
 )
@@ -75,10 +77,8 @@ class LearnerArrays(Bundle):
     flat: int  # 1: the environment's layer holds p(s' | s, d), as for UCRL2
     prior: float  # pseudo-counts of a row for sampled tables; 0: tables are not sampled
     sticks: int  # see `sample_layer`
-    least_cost: Float1  # (S,) least environment cost over actions
-    spread: Float1  # (S,) greatest minus least
-    least_enter: float  # least cost of arriving in a state
-    most_enter: float
+    least_step: float  # the least and the greatest cost of a step
+    most_step: float
     replan: int  # episodes that share a plan, or steps where there is no horizon; DOUBLING or NEVER
     endless: Endless  # for plans without horizon
     accuracy: float  # of such a plan, times the square root of the steps seen
@@ -120,9 +120,10 @@ def believe(learner, seed):
             first += layer.counts.counted
     if learner.costs.least.size > 0:
         believe_costs(learner.costs, radii.cost, scale, learner.prior, seed)
-        put_costs(learner.costs, learner.model.problem, learner.costs.low, 1.0)
+        put_costs(learner.costs, learner.model.problem, learner.limits.control_cost, learner.costs.low, 1.0)
         if learner.baseline.policy.size > 0:
-            put_costs(learner.costs, learner.baseline.opposite.problem, learner.costs.high, -1.0)
+            opposite = learner.baseline.opposite.problem
+            put_costs(learner.costs, opposite, opposite.control_cost, learner.costs.high, -1.0)
 
 
 @kernel
@@ -145,16 +146,18 @@ def least_alone(learner, member):
     """Return what an episode costs at least if a member, an agent of the task, has control throughout: its known costs, and all
     else at its least.
     """
-    problem, costs = learner.model.problem, learner.model.problem.control_cost
-    terminal, least, shortest = problem.terminal, np.inf, problem.left[0]
-    for s in range(learner.least_cost.size):
+    problem = learner.model.problem
+    costs, terminal, least, shortest = problem.control_cost, problem.terminal, np.inf, problem.left[0]
+    for s in range(problem.env_cost.shape[0]):
+        cheapest = problem.env_cost[s].min()
         if terminal.size > 0 and terminal[s]:
             shortest = 1.0  # it may end after the first step
-            if learner.least_cost[s] < 0.0:
+            if cheapest < 0.0:
                 return -np.inf
         else:
-            least = min(least, costs[min(s, costs.shape[0] - 1), member] + learner.least_cost[s])
-    least += learner.least_enter
+            least = min(least, costs[min(s, costs.shape[0] - 1), member] + cheapest)
+    if problem.enter_cost.size > 0:
+        least += problem.enter_cost.min()
     return min(least, least * problem.left[0]) if shortest == 1.0 else least * shortest
 
 
@@ -220,15 +223,11 @@ def is_due(learner, episode, planned):
 @unit(types.none, LearnerArrays)
 def move_prices(learner):
     """Move the prices of limits by the steps that were taken since the last plan; where there is no horizon."""
-    limits, problem, taken = learner.limits, learner.model.problem, 0
+    limits, taken = learner.limits, 0
     for member in range(limits.taken.size):
         taken += limits.taken[member]
     if taken > 0:
-        enter, costs = (learner.least_enter, learner.most_enter), limits.control_cost
-        least, most = step_costs(
-            learner.least_cost, learner.spread, enter[0], enter[1], costs, problem.switch_cost, problem.terminal
-        )
-        update_prices(limits, limits.taken, least, most)
+        update_prices(limits, limits.taken, learner.least_step, learner.most_step)
     for member in range(limits.taken.size):
         limits.taken[member] = 0
 
@@ -304,6 +303,9 @@ def believe_at(learner, t, s):
         if learner.costs.least.size > 0 and learner.costs.counts.place[s, a] >= 0:
             believe_cost(learner.costs, learner.costs.counts.place[s, a], radii.cost, radii.environment_scale)
             put_cost(learner.costs, problem, s, a, learner.costs.low, 1.0)
+    if learner.costs.charges > 2:
+        believe_team_costs(learner.costs, s, radii.cost, radii.environment_scale)
+        put_team_costs(learner.costs, problem, learner.limits.control_cost, s, learner.costs.low, 1.0)
 
 
 @kernel
@@ -330,8 +332,8 @@ def visit(learner, policy, t, s, seed, scratch, thread):
     horizon, n_agents, values, arrival = policy.shape[0], policy.shape[2], learner.greedy.values, learner.greedy.arrival
     problem = learner.model.problem
     row = min(s, problem.switch_cost.shape[0] - 1)
-    find_same_start(problem.switch_cost, problem.vary, row, row + 1, scratch.same_start)
     believe_at(learner, t, s)
+    find_same_start(problem.switch_cost, problem.vary, row, row + 1, scratch.same_start)
     for d in range(n_agents):
         thread.same[d] = d
         thread.least[d] = learner.greedy.least[t + 1, d]

@@ -109,6 +109,8 @@ class ControlLoop(ABC):
         cost: float | None = None,
         enter_cost: float | None = None,
         *,
+        control_cost: float | None = None,
+        switch_cost: float | None = None,
         moved: bool = False,
     ) -> None: ...
     @overload
@@ -122,6 +124,8 @@ class ControlLoop(ABC):
         cost: float | None = None,
         enter_cost: float | None = None,
         *,
+        control_cost: float | None = None,
+        switch_cost: float | None = None,
         moved: bool = False,
     ) -> None: ...
     @one_at_a_time
@@ -137,6 +141,8 @@ class ControlLoop(ABC):
         cost: float | None = None,
         enter_cost: float | None = None,
         *,
+        control_cost: float | None = None,
+        switch_cost: float | None = None,
         moved: bool = False,
     ) -> None:
         """Observe one step. It is counted when `end_episode` is called; at once if the task has no horizon.
@@ -145,13 +151,15 @@ class ControlLoop(ABC):
         agent: the agent that really acted, even if another was chosen. All but t are indices from 0, or names.
 
         cost: the environment's cost of the action. It is required if the task does not know it, and must be in its cost_range.
-        enter_cost: the same for arriving in the next state. Costs that the task knows may be left out; if given, they must be
-        equal. To learn a measured cost, declare it as unknown in the task: NaN in env_cost, with a cost_range.
+        enter_cost: the same for arriving in the next state. control_cost: of the agent's control in this step. switch_cost: of the
+        hand-over from prev_agent to agent. Costs that the task knows may be left out; if given, they must be equal. To learn a
+        measured cost, declare it as unknown in the task: NaN in env_cost, with a cost_range.
 
         moved: True if the system was moved to another state since the step before, by hand for example. Nothing is learned from the
         move. With a baseline, an episode with a move counts with the greatest possible cost.
         """
-        self._session.take("observe", t, (state, prev_agent, agent, action, next_state), (cost, enter_cost), moved)
+        costs = (cost, enter_cost, control_cost, switch_cost)
+        self._session.take("observe", t, (state, prev_agent, agent, action, next_state), costs, moved)
 
     @one_at_a_time
     @uninterrupted

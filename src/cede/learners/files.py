@@ -17,7 +17,8 @@ from cede.beliefs.scale import StepDown
 from cede.learners.session import OpenSessions, Session
 from cede.learners.settings import Settings
 from cede.learners.state import LearnerState, pack_state
-from cede.problem.task import Task
+from cede.problem.task import CHARGES, Task
+from cede.steps.check import is_given
 from cede.steps.recorded import Recorded
 
 SCHEMA = 8  # raise it whenever the content of files changes; a test compares it with the declared fields
@@ -64,9 +65,10 @@ def pack_sessions(content: Mapping[str, Any]) -> tuple[Header, Arrays]:
         own = {name: value for name, value in session._asdict().items() if name not in ("steps", "plan")}
         rows.append({**own, "key": key, "steps": len(session.steps), "plan": plans.get(id(session.plan), (-1,))[0]})
     steps = [step for session in content["sessions"].values() for step in session.steps]
+    charges = CHARGES[: 4 if any(is_given(step.control_cost) for step in steps) else 2]
     arrays: Arrays = {
         "steps": np.array([step[:6] for step in steps], dtype=np.int64).reshape(-1, 6),
-        "charged": np.array([step[6:8] for step in steps], dtype=np.float64).reshape(-1, 2),
+        "charged": np.array([[getattr(step, name) for name in charges] for step in steps]).reshape(-1, len(charges)),
     }
     for i, plan in plans.values():
         arrays[f"policy/{i}"] = plan.policy

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from cede.learners.compiled import LearnerArrays
 
 
-def limits_arrays(task: Task, limits: ShareLimits | None) -> kernels.Limits:
-    """Return limits in the form that kernels read; None gives empty arrays."""
+def limits_arrays(task: Task, limits: ShareLimits | None, control_cost: Floats) -> kernels.Limits:
+    """Return limits in the form that kernels read; None gives empty arrays. control_cost: (S or 1, D), without prices."""
     least, most = (np.empty(0), np.empty(0)) if limits is None else (limits.least, limits.most)
     return kernels.Limits(
         least=least.copy(),
         most=most.copy(),
         acting=task.acting,
-        control_cost=task.control_cost.reshape(-1, task.n_agents),
-        priced=np.zeros(task.control_cost.reshape(-1, task.n_agents).shape if len(most) else (0, 0)),
+        control_cost=control_cost,
+        priced=np.zeros(control_cost.shape if len(most) else (0, 0)),
         price=np.zeros(task.n_agents if len(most) and task.weighs_steps else 0),
         prices=np.zeros(len(most), dtype=kernels.PRICE),
         taken=np.zeros(len(most) if task.horizon is None else 0, dtype=np.int64),
@@ -34,17 +34,7 @@ def update_prices(task: Task, arrays: "LearnerArrays", agents: Ints) -> None:
     limits = arrays.limits
     if limits.most.size:
         control = np.bincount(task.acting[agents], minlength=len(task.members)).astype(np.int64)
-        kernels.update_prices(limits, control, *ends_of_step_costs(arrays, limits.control_cost))
-
-
-def ends_of_step_costs(arrays: "LearnerArrays", control_cost: Floats) -> tuple[float, float]:
-    """Return the least and the greatest cost of a step. control_cost: (S or 1, D), without the prices of limits."""
-    problem = arrays.model.problem
-    arriving = (arrays.least_enter, arrays.most_enter)
-    least, most = kernels.step_costs(
-        arrays.least_cost, arrays.spread, *arriving, control_cost, problem.switch_cost, problem.terminal
-    )
-    return float(least), float(most)
+        kernels.update_prices(limits, control, *task.ends_of_step_cost)
 
 
 def prices_of_steps(task: Task, arrays: "LearnerArrays") -> Floats:

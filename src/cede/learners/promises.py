@@ -17,7 +17,6 @@ import numpy as np
 from cede._base import check
 from cede._base.arrays import Floats, Policy
 from cede._base.remade import Remade
-from cede._kernels.limits import step_costs
 from cede.problem.control_limits import limits_of
 from cede.problem.policies import checked_switching_policy, names_one_agent
 from cede.problem.task import Task
@@ -73,7 +72,7 @@ class Baseline(Remade):
     def check_fits(self, owner: str, task: Task) -> None:
         """Check that policy, alpha and start fit a task, and that no step of the task can have a negative cost."""
         checked_switching_policy(owner, task, self.policy)
-        least = least_step_cost(task)
+        least = task.ends_of_step_cost[0]
         if least < 0:
             expected = "at least 0 with a baseline: a part of a negative cost is no allowance"
             check.fail(owner, "the least that a step can cost", least, expected)
@@ -184,13 +183,6 @@ def checked_form(owner: str, place: Any, array: Any, axes: int, dtype: Any = np.
     if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != axes:
         check.fail(owner, str(place), check.show(array), f"an array of {np.dtype(dtype)} with {axes} axes")
     return check.frozen(np.ascontiguousarray(array))
-
-
-def least_step_cost(task: Task) -> float:
-    """Return the least cost of a step of a task."""
-    n, (least, most) = task.n_agents, task.extremes_of_env_cost
-    control, switching = task.control_cost.reshape(-1, n), task.switch_cost.reshape(-1, n, n)
-    return float(step_costs(least, most - least, *task.extremes_of_enter_cost, control, switching, task.is_terminal)[0])
 
 
 def checked_limits(owner: str, task: Task, at_most: Any, at_least: Any) -> ShareLimits | None:

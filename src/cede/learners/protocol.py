@@ -32,7 +32,8 @@ class SwitchingLearner(Protocol):
         self, t: int, state: int, prev_agent: int, agent: int, action: int, next_state: int, /, *, cost: float, enter_cost: float
     ) -> None:
         """Observe one step. agent: the agent that really acted. cost: the environment's cost of the action; enter_cost: of
-        arriving. Control and hand-over costs are in the task (`task.step_cost` returns the sum of all).
+        arriving. Control and hand-over costs are in the task (`task.step_cost` returns the sum of all); a learner whose task does
+        not state all of them gets them, too, as control_cost and switch_cost.
         """
         ...
 

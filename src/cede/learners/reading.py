@@ -33,7 +33,7 @@ from cede.problem.model import Environment
 from cede.problem.policies import checked_switching_policy
 from cede.problem.structure import Outcomes, Structure
 from cede.problem.takeover import Modes
-from cede.problem.task import Task
+from cede.problem.task import CHARGES, Task
 from cede.rows.fading import HalfLife, Window
 from cede.steps.check import checked_episode
 from cede.steps.recorded import Recorded, unpacked
@@ -121,13 +121,14 @@ def unpack_sessions(learner: Learner, header: Any, arrays: Arrays) -> tuple[Open
 
 
 def put_steps(session: Session, steps: Any, charged: Any) -> None:
-    """Add the steps of a file to a new session, after checks: (n, 6) places and (n, 2) costs."""
+    """Add the steps of a file to a new session, after checks: (n, 6) places and (n, 2) costs, or (n, 4) with those of the team."""
     if steps.dtype != np.int64 or steps.ndim != 2 or steps.shape[1] != 6:
         check.fail("file", "the steps of the running episode", f"{steps.shape} of {steps.dtype}", "(n, 6) of int64")
-    if charged.dtype != np.float64 or charged.shape != (len(steps), 2):
-        check.fail("file", "the costs of the running episode", f"{charged.shape} of {charged.dtype}", "(n, 2) of float64")
+    if charged.dtype != np.float64 or charged.shape not in ((len(steps), 2), (len(steps), len(CHARGES))):
+        check.fail("file", "the costs of the running episode", f"{charged.shape} of {charged.dtype}", "(n, 2) or (n, 4) of float64")
+    missing = [None] * (len(CHARGES) - charged.shape[1])
     for step, costs in zip(steps.tolist(), charged.tolist(), strict=True):
-        session.add(session.checked("file", step[0], step[1:], tuple(costs), True))  # checked when it was new
+        session.add(session.checked("file", step[0], step[1:], (*costs, *missing), True))  # checked when it was new
 
 
 def unpack_plan(task: Task, arrays: Arrays, i: int) -> Plan:

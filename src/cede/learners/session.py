@@ -1,7 +1,7 @@
 """A session: one of the episodes, or without a horizon of the runs, that a learner plays at once."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -172,6 +172,8 @@ class Session:
         cost: float | None = None,
         enter_cost: float | None = None,
         *,
+        control_cost: float | None = None,
+        switch_cost: float | None = None,
         agent: int | str | None = None,
         moved: bool = False,
     ) -> None:
@@ -188,7 +190,8 @@ class Session:
         if agent is None and choice is not None:
             agent = choice.agent
         t = 0 if self._learner.task.horizon is None else len(self._steps)
-        self.take(owner, t, (state, prev, agent, action, next_state), (cost, enter_cost), moved)
+        costs = (cost, enter_cost, control_cost, switch_cost)
+        self.take(owner, t, (state, prev, agent, action, next_state), costs, moved)
 
     @one_at_a_time
     def end(self, *, replan: bool | None = None) -> None:
@@ -240,7 +243,7 @@ class Session:
         assert self._plan is not None
         return self._plan
 
-    def checked(self, owner: str, t: Any, places: Iterable[Any], costs: tuple[Any, Any], moved: Any) -> Step:
+    def checked(self, owner: str, t: Any, places: Iterable[Any], costs: Sequence[Any], moved: Any) -> Step:
         """Check a step against the task and the step before, and return it. The arguments are those of `observed_step`."""
         task = self._learner.task
         t = check.index(owner, "t", t, task.plan_steps)
@@ -252,7 +255,7 @@ class Session:
         last = self._steps[-1] if self._steps else None
         return observed_step(owner, task, self._learner.settings.structure, t, places, last, costs, moved)
 
-    def take(self, owner: str, t: Any, places: Iterable[Any], costs: tuple[Any, Any], moved: Any) -> None:
+    def take(self, owner: str, t: Any, places: Iterable[Any], costs: Sequence[Any], moved: Any) -> None:
         """Check a step, record it, and add it; without a horizon count it."""
         learner, step = self._learner, self.checked(owner, t, places, costs, moved)
         self._used = time.time()

@@ -159,12 +159,14 @@ class LearnerState:
     )
     costs_recent_row: Ints = array_field(
         int,
-        lambda s: (s.cost_window, 2 * s.task.plan_steps),
+        lambda s: (s.cost_window, len(s.task.charges) * s.task.plan_steps),
         lambda s: s.cost_window > 0,
         start=-1,
         limit=lambda s: s.seen["costs"][0],
     )
-    costs_recent_part: Floats = array_field(float, lambda s: (s.cost_window, 2 * s.task.plan_steps), lambda s: s.cost_window > 0)
+    costs_recent_part: Floats = array_field(
+        float, lambda s: (s.cost_window, len(s.task.charges) * s.task.plan_steps), lambda s: s.cost_window > 0
+    )
     prices: Floats = array_field(float, lambda s: (len(s.task.members) * PRICE_NUMBERS,), lambda s: s.settings.limits is not None)
     taken: Ints = array_field(  # steps of each member since the plan was made
         int, lambda s: (len(s.task.members),), lambda s: s.endless and s.settings.limits is not None, limit=lambda s: 2**53
@@ -333,11 +335,11 @@ def check_possible(owner: str, sizes: Sizes, counts: Counts) -> None:
 
 
 def check_cost_sums(owner: str, sizes: Sizes, layer: LayerCounts, episodes: int) -> None:
-    """Check sums of costs, and that there are at most two costs for each step of the counted episodes."""
+    """Check sums of costs, and that there are at most as many for each step of the counted episodes as it has charges."""
     if len(layer.key):
         check_sums(owner, layer)
         counted = float(layer.matrix[:, [0]].sum())
-        if counted > 2 * episodes * sizes.task.plan_steps * (1 + 1e-9):
+        if counted > len(sizes.task.charges) * episodes * sizes.task.plan_steps * (1 + 1e-9):
             check.fail(owner, "the number of costs", f"{counted:g}", f"possible in {episodes} episodes")
 
 

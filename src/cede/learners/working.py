@@ -12,10 +12,11 @@ from cede._kernels.random_streams import tie_seed
 from cede.beliefs.belief import Belief, CostBelief, snapshot
 from cede.beliefs.constants import put_radii
 from cede.beliefs.extras import of_layer
+from cede.beliefs.layer import put_costs
 from cede.beliefs.scale import Scale
 from cede.learners import compiled as kernels
 from cede.learners.arrays import certain_belief, load_counts, new_arrays, radius_sizes, refresh_layer
-from cede.learners.baseline import is_kept_to, most_step_cost, plan_changed, record_episode
+from cede.learners.baseline import is_kept_to, plan_changed, record_episode
 from cede.learners.compiled import GreedyBounds, LearnerArrays
 from cede.learners.limits import prices_by_name, update_prices
 from cede.learners.promises import TrialEpisodes
@@ -166,7 +167,7 @@ class WorkingLearner:
 
     def plan_changed(self, running: bool) -> None:
         """Update the record of the baseline after the plan was replaced. running: whether an episode is running."""
-        plan_changed(self.arrays, running)
+        plan_changed(self.task, self.arrays, running)
 
     def visit(self, t: int, state: int) -> Policy:
         """Back up one state, for greedy planning, and return the agent to put in control there for each previous agent, (D,)."""
@@ -178,7 +179,7 @@ class WorkingLearner:
     def may_deviate(self, policy: Policy) -> bool:
         """Return whether this policy provably keeps the promise about the baseline. It is decided once for each episode."""
         arrays = self.put_radii()
-        most = float(self.task.layout.left[0]) * most_step_cost(arrays)
+        most = float(self.task.layout.left[0]) * self.task.ends_of_step_cost[1]
         return bool(kernels.may_deviate(arrays, for_kernels(policy), self.task.start_agent, most, *self.scratch(arrays)))
 
     def scratch(self, arrays: LearnerArrays) -> tuple[Any, Any]:
@@ -240,27 +241,41 @@ class WorkingLearner:
         return agents, snapshot(arrays.environment.belief)
 
     def costs(self) -> CostBelief:
-        """Return the belief about environment costs: known costs, and intervals for learned costs."""
+        """Return the belief about costs: known costs, and intervals for learned costs."""
         task, arrays = self.task, self.arrays
-        layer, low, high, mean = arrays.costs, *(task.env_cost.copy() for _ in range(3))
-        enter = [None if task.enter_cost is None else task.enter_cost.copy() for _ in range(3)]
-        if self.settings.flat and layer.least.size:
+        if not arrays.costs.least.size:
+            return CostBelief(task.env_cost, task.env_cost, task.env_cost, *[task.enter_cost] * 3)
+        if self.settings.flat:
             check.fail("Learner.costs", "learner", self.settings.name, "one that tells agents and environment apart")
-        if layer.least.size:
-            self.put_radii()
-            kernels.believe(arrays, self.tie_seed())
-            for table, arriving, believed in zip((low, high, mean), enter, (layer.low, layer.high, layer.mean), strict=True):
-                if layer.counts.place.size:
-                    unknown = layer.counts.place >= 0
-                    table[unknown] = believed[layer.counts.place[unknown]]
-                if layer.enter_place.size and arriving is not None:
-                    unknown = layer.enter_place >= 0
-                    arriving[unknown] = believed[layer.enter_place[unknown]]
-        return CostBelief(low, high, mean, *enter)
+        self.put_radii()
+        kernels.believe(arrays, self.tie_seed())
+        layer = arrays.costs
+        ends = [
+            believed
+            for name, place in (
+                ("env_cost", layer.counts.place),
+                ("enter_cost", layer.enter_place),
+                ("control_cost", layer.control_place),
+                ("switch_cost", layer.switch_place),
+            )
+            for believed in believed_costs(getattr(task, name), place, (layer.low, layer.high, layer.mean))
+        ]
+        return CostBelief(*ends[: 12 if task.learns_team_costs else 6])
 
     def prices(self) -> dict[str, float]:
         """Return the price of limits per step of control, by member; empty without limits."""
         return prices_by_name(self.task, self.arrays)
+
+
+def believed_costs(costs: Any, place: NDArray[np.int64], believed: tuple[Floats, ...]) -> list[Any]:
+    """Return costs with believed ones where they are learned, once for each of `believed`, (rows,); None if there are no costs.
+
+    costs: NaN where they are learned. place: the row of each, as in `CostPlaces`.
+    """
+    if costs is None or not place.size:
+        return [costs] * len(believed)
+    row = place.reshape(costs.shape)
+    return [np.where(np.isnan(costs), rows[row], costs) for rows in believed]
 
 
 def no_value(task: Task) -> Floats:
@@ -323,9 +338,8 @@ def optimistic_start(arrays: LearnerArrays, task: Task) -> Floats:
     """Return the first values of greedy planning, (L + 1, S, D): the least cost if all unknown rows and costs are at their best."""
     for layer in (arrays.environment,) if arrays.flat else (arrays.agents, arrays.environment):
         layer.belief.width[layer.case < layer.counts.counted] = 2.0
-    place = arrays.costs.counts.place
-    if place.size:  # unknown costs are at their least
-        arrays.model.problem.env_cost[place >= 0] = arrays.costs.least[place[place >= 0]]
+    if arrays.costs.least.size:  # unknown costs are at their least
+        put_costs(arrays.costs, arrays.model.problem, arrays.limits.control_cost, arrays.costs.least, 1.0)
     policy, bounds = empty_plan(task)
     run_pass(arrays.model, CHOOSE, policy, bounds, 0)
     return bounds

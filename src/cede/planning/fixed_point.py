@@ -22,7 +22,6 @@ from numba import types
 
 from cede._kernels.bundle import Bool2, Bundle, Float2, Float3, Int2
 from cede._kernels.compiling import kernel, unit
-from cede._kernels.limits import step_costs
 from cede._kernels.problem import BY_PREV_AGENT, ends_in
 from cede._kernels.scratch import PassScratch, ThreadScratch
 from cede.planning.backup import FOLLOW, POLICY_NOW, backup, find_same_start
@@ -355,18 +354,9 @@ def new_endless(task: Task, solved: int = SOLVED) -> Endless:
     )
 
 
-def largest_step_cost(task: Task) -> float:
-    """Return the largest size of the cost of a step."""
-    least, most = task.extremes_of_env_cost
-    n, enter = task.n_agents, task.extremes_of_enter_cost
-    control, switching = task.control_cost.reshape(-1, n), task.switch_cost.reshape(-1, n, n)
-    ends = step_costs(least, most - least, *enter, control, switching, task.is_terminal)
-    return float(max(abs(end) for end in ends))
-
-
 def accuracy_for(task: Task) -> float:
     """Return the accuracy of values without horizon, apart from rounding."""
-    return CLOSE * largest_step_cost(task)
+    return CLOSE * max(abs(end) for end in task.ends_of_step_cost)
 
 
 def is_exact(task: Task, error: float) -> bool:

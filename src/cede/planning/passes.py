@@ -30,6 +30,7 @@ from cede.planning.chains import chain_of, chain_value, improved, is_point
 from cede.planning.fixed_point import SOLVED_ONCE, Endless, accuracy_for, find_reached, is_exact, new_endless, settle
 from cede.planning.model import ModelArrays
 from cede.problem.arrays import problem_of
+from cede.problem.costs import RANGES
 from cede.problem.model import TwoLayerMDP
 from cede.problem.task import Task
 
@@ -242,7 +243,7 @@ def negated(task: Task) -> Task:
     others: dict[str, Any] = {"switch_cost": switch_cost}
     for name in ("env_cost", "control_cost", "enter_cost"):
         others[name] = None if getattr(task, name) is None else -getattr(task, name)
-    for name in ("cost_range", "enter_cost_range"):
+    for name in RANGES.values():
         ends = getattr(task, name)
         others[name] = None if ends is None else (-ends[1], -ends[0])
     return replace(task, **others)

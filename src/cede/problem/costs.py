@@ -11,6 +11,12 @@ from cede._base.arrays import Floats, Ints, read_only
 from cede.problem.names import name_index, numbers_by_name, place_index
 
 MOST_COST, LEAST_COST = 1e100, 1e-100  # so that no sum of costs can overflow, and no square become 0
+RANGES = {  # costs of a task that may be unknown, and the argument for their range
+    "env_cost": "cost_range",
+    "enter_cost": "enter_cost_range",
+    "control_cost": "control_cost_range",
+    "switch_cost": "switch_cost_range",
+}
 Range = tuple[float, float]
 
 
@@ -52,6 +58,18 @@ def names_given(names: Any) -> int:
     return len(names) if isinstance(names, Sized) and not isinstance(names, str | bytes) else 0
 
 
+def amount(owner: str, place: str, value: Any) -> float:
+    """Check one cost, a number or NaN, and return it."""
+    return np.nan if isinstance(value, float) and np.isnan(value) else check.number(owner, place, value)
+
+
+def known_at_ends(costs: Floats, terminal: Sequence[int]) -> Floats:
+    """Return costs by state, (S, ...), with 0 in place of unknown costs in terminal states, in which nobody has control."""
+    result = costs.copy()
+    result[list(terminal)] = np.where(np.isnan(result[list(terminal)]), 0.0, result[list(terminal)])
+    return read_only(result)
+
+
 def partly_known(owner: str, argument: str, value: Any, shape: Sequence[int], letters: str) -> Floats:
     """Check an array of costs, NaN for unknown costs; return it read-only."""
     costs = check.copied(owner, argument, value, letters)
@@ -84,18 +102,19 @@ def with_cost_at_ends(owner: str, env_cost: Floats, terminal: Sequence[int], *, 
     return read_only(result)
 
 
-def checked_ranges(
-    owner: str, env_cost: Floats, enter_cost: Floats | None, cost_range: Any, enter_cost_range: Any
-) -> tuple[Range | None, Range | None]:
-    """Check the ranges of unknown costs, of actions and of arriving; return both, None where all costs are known.
+def checked_ranges(owner: str, costs: Mapping[str, Floats | None], ranges: Mapping[str, Any]) -> dict[str, Range | None]:
+    """Check the ranges of unknown costs; return them by argument, None where all costs are known.
 
-    The range of arriving is by default that of actions.
+    costs: by the names in `RANGES`. ranges: by argument; by default, that of actions.
     """
-    of_actions = checked_range(owner, "cost_range", cost_range)
-    action_unknown = needs_range(owner, "cost_range", of_actions, "env_cost", env_cost)
-    of_arriving = checked_range(owner, "enter_cost_range", enter_cost_range) or of_actions
-    enter_unknown = needs_range(owner, "enter_cost_range", of_arriving, "enter_cost", enter_cost)
-    return of_actions if action_unknown or enter_unknown else None, of_arriving if enter_unknown else None
+    given = {argument: checked_range(owner, argument, ranges[argument]) for argument in RANGES.values()}
+    result: dict[str, Range | None] = {}
+    for name, argument in RANGES.items():
+        ends = given[argument] or given["cost_range"]
+        result[argument] = ends if needs_range(owner, argument, ends, name, costs[name]) else None
+    if result["enter_cost_range"] is not None:
+        result["cost_range"] = given["cost_range"]
+    return result
 
 
 def needs_range(owner: str, argument: str, ends: Range | None, name: str, costs: Floats | None) -> bool:
@@ -141,7 +160,7 @@ def checked_enter_cost(owner: str, value: Any, n_states: int, names: Sequence[st
         for state, cost in value.items():
             place = f"enter_cost[{state!r}]"
             at = place_index(owner, "a state of enter_cost", state, n_states, names, known)
-            table[at] = np.nan if isinstance(cost, float) and np.isnan(cost) else check.number(owner, place, cost)
+            table[at] = amount(owner, place, cost)
         value = table
     if value is None:
         return None
@@ -152,7 +171,9 @@ def checked_enter_cost(owner: str, value: Any, n_states: int, names: Sequence[st
 
 
 def checked_control_cost(owner: str, value: Any, names: Sequence[str], n_states: int) -> Floats:
-    """Check the costs of control: one number, (D,), (S, D), or by agent as in {"operator": 0.2}; return (D,) or (S, D)."""
+    """Check the costs of control: one number, (D,), (S, D), or by agent as in {"operator": 0.2}, NaN where they are not known;
+    return (D,) or (S, D).
+    """
     if isinstance(value, Mapping):
         for name in value:
             if name not in names:
@@ -160,17 +181,16 @@ def checked_control_cost(owner: str, value: Any, names: Sequence[str], n_states:
         columns = [of_one_agent(owner, f"control_cost[{name!r}]", value.get(name, 0.0), n_states) for name in names]
         value = np.stack(np.broadcast_arrays(*columns), axis=-1)
     if check.ndim(value) == 0:
-        value = np.full(len(names), check.number(owner, "control_cost", value))
+        value = np.full(len(names), amount(owner, "control_cost", value))
     if check.ndim(value) == 2:
-        return check.array(owner, "control_cost", value, (n_states, len(names)), "(S, D)")
-    return check.array(owner, "control_cost", value, (len(names),), "(D,)")
+        return partly_known(owner, "control_cost", value, (n_states, len(names)), "(S, D)")
+    return partly_known(owner, "control_cost", value, (len(names),), "(D,)")
 
 
 def of_one_agent(owner: str, place: str, cost: Any, n_states: int) -> Floats:
     """Check the cost of control of one agent, a number or (S,), and return it as an array, () or (S,)."""
     sides = (n_states,) if check.ndim(cost) else ()
-    result: Floats = check.array(owner, place, np.atleast_1d(np.asarray(cost)), sides or (1,), "() or (S,)").reshape(sides)
-    return result
+    return partly_known(owner, place, np.atleast_1d(np.asarray(cost)), sides or (1,), "() or (S,)").reshape(sides)
 
 
 def by_hand_over(owner: str, argument: str, value: Mapping[Any, Any], names: Sequence[str], others: Floats) -> Any:
@@ -207,14 +227,14 @@ def by_hand_over(owner: str, argument: str, value: Mapping[Any, Any], names: Seq
 def checked_switch_cost(owner: str, value: Any, names: Sequence[str], n_states: int | None = None) -> Floats:
     """Check switching costs: one number, (D, D), (S, D, D), or by hand-over as in {("robot", "operator"): 0.3}; return an array.
 
-    Infinity stands for an impossible hand-over. names: of the agents. n_states: None if it is not known yet.
+    Infinity stands for an impossible hand-over, NaN for an unknown cost. names: of the agents. n_states: None if it is not known
+    yet.
     """
     n_agents = len(names)
     if isinstance(value, Mapping):
         value = by_hand_over(owner, "switch_cost", value, names, np.zeros((n_agents, n_agents)))
     if check.ndim(value) == 0:
-        each = check.number(owner, "switch_cost", value)
-        value = each * (1.0 - np.eye(n_agents))
+        value = np.where(np.eye(n_agents, dtype=np.bool_), 0.0, amount(owner, "switch_cost", value))
     return by_members(owner, "switch_cost", value, n_agents, n_states, "D")
 
 
@@ -279,7 +299,7 @@ def checked_grab_cost(
     owner: str, value: Any, names: Sequence[str], prices: Floats, n_states: int | None, barred: bool
 ) -> Floats | None:
     """Check grab_cost, the costs of impossible hand-overs that happen: None, one number, (M, M), (S, M, M), or by hand-over; return
-    an array or None.
+    an array or None. NaN, only where switch_cost is NaN in some state: learned as that.
 
     names: of the members. prices: costs of the pairs that are not named, from switch_cost. n_states: None if it is not known yet.
     barred: whether some hand-overs are impossible, so that grab_cost is of use.
@@ -296,19 +316,25 @@ def checked_grab_cost(
         value = np.where(own, prices, each)  # a member that has control, or is getting it, takes it from no other
     result = by_members(owner, "grab_cost", value, len(names), n_states, "M")
     check_sizes_of_costs(owner, {"grab_cost": result})
+    wrong = np.isnan(result) & ~np.isnan(prices).reshape(-1, len(names), len(names)).any(axis=0)
+    if wrong.any():
+        where = np.argwhere(wrong)[0]
+        expected = "a number, or infinity: only what switch_cost does not say is learned"
+        check.fail(owner, check.place_of("grab_cost", where), np.nan, expected)
     return result
 
 
 def by_members(owner: str, argument: str, value: Any, n: int, n_states: int | None, letter: str) -> Floats:
-    """Check an array of costs of hand-overs, (n, n) or (S, n, n), finite or infinite, and return it read-only. letter: stands for n
-    in errors.
+    """Check an array of costs of hand-overs, (n, n) or (S, n, n), finite, infinite or NaN, and return it read-only.
+
+    letter: stands for n in errors.
     """
     pair = f"{letter}, {letter}"
     costs = check.copied(owner, argument, value, f"({pair}) or (S, {pair})")
     barred = costs == np.inf
     shape, letters = ((n, n), f"({pair})") if costs.ndim != 3 else ((n_states, n, n), f"(S, {pair})")
-    finite = check.array(owner, argument, np.where(barred, 0.0, costs), shape, letters)
-    return read_only(costs) if barred.any() else finite
+    finite = check.array(owner, argument, np.where(barred | np.isnan(costs), 0.0, costs), shape, letters)
+    return read_only(costs) if barred.any() or np.isnan(costs).any() else finite
 
 
 def checked_periods(owner: str, value: Any, horizon: int | None) -> Ints | None:

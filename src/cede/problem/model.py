@@ -289,6 +289,9 @@ class Team(Remade):
             self._set(can_switch=checked_can_switch("Team", self.can_switch, None, names))
         if switch_cost.ndim == 2:
             without_dead_ends("Team", switch_cost, names, None, ())
+        for name, costs in (("switch_cost", switch_cost), ("grab_cost", grab_cost)):
+            if costs is not None:  # a problem states all costs; a learner's task may not
+                check.finite("Team", name, np.where(np.isinf(costs), 0.0, costs))
         self._set(agents=agents, switch_cost=switch_cost, grab_cost=grab_cost)
 
     @property

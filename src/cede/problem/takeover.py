@@ -286,7 +286,7 @@ def fold(agents: Sequence[str], switch_cost: Floats, delays: Sequence[Delay], ow
                     first_step.update({(q, d): here for q in members if q != d and p in (None, q)})
     costs = np.full((*switch_cost.shape[:-2], len(names), len(names)), np.inf)
     chance: list[tuple[int, int, int, float]] = []
-    stays = np.where(np.isfinite(switch_cost), switch_cost, 0.0)
+    stays = np.where(np.isinf(switch_cost), 0.0, switch_cost)
     for here in range(len(names)):
         who, by, stay = aim[here], acting[here], stays[..., aim[here], aim[here]]
         if here in follows:
@@ -332,7 +332,8 @@ def hazard(chances: Sequence[float], step: int) -> float:
 
 
 def price_of_members(switch_cost: Floats, aim: NDArray[np.int64]) -> Floats:
-    """Return the cost of a hand-over between each two members: (M, M), or (S, M, M); infinity where it is not possible.
+    """Return the cost of a hand-over between each two members: (M, M), or (S, M, M); infinity where it is not possible, NaN where
+    it is not known.
 
     switch_cost: (D, D) or (S, D, D), aim: (D,), of a folded task. A slow hand-over is paid in its first step.
     """

@@ -24,6 +24,7 @@ from cede._base.remade import Remade
 from cede._base.reprs import listed, plural, short_repr
 from cede._kernels.account import total_cost
 from cede.problem.costs import (
+    RANGES,
     check_sizes_of_costs,
     checked_can_switch,
     checked_control_cost,
@@ -35,6 +36,7 @@ from cede.problem.costs import (
     checked_sizes,
     checked_switch_cost,
     checked_terminal,
+    known_at_ends,
     named_or_numbers,
     names_given,
     with_cost_at_ends,
@@ -54,7 +56,7 @@ from cede.problem.takeover import (
     price_of_members,
 )
 
-COSTS = ("env_cost", "cost_range", "control_cost", "switch_cost", "enter_cost", "enter_cost_range")  # fields of a task
+CHARGES = ("cost", "enter_cost", "control_cost", "switch_cost")  # of a step: for the action, arriving, control, the hand-over
 
 # A plan holds (L + 1) S D values; beyond this number no memory is large enough, and products of sizes could overflow.
 MOST_VALUES = 2**40
@@ -82,7 +84,8 @@ class Task(Remade):
     prev_agent and agent, by names where there are names, which is called once for each. Where it is False, switch_cost becomes
     infinite; such a hand-over that happens all the same costs what switch_cost said (`grab_cost`).
     enter_cost: of arriving in a state, (S,), or by state as in {"crash": 10.0}; NaN where it must be learned, within
-    enter_cost_range (by default cost_range).
+    enter_cost_range (by default cost_range). control_cost and switch_cost may be NaN, too: what an agent or a hand-over really
+    costs is then learned, within control_cost_range and switch_cost_range (by default cost_range).
 
     terminal: states in which an episode ends, by index or name. No agent is in control there. With a horizon, each remaining step
     costs env_cost of that state, 0 if it is unknown.
@@ -109,8 +112,8 @@ class Task(Remade):
     env_cost: Any = None  # (S, A) float64, NaN where it is unknown
     agents: Sequence[str] = ()  # (D,) names; the members first, then the steps of slow hand-overs
     horizon: Any = NOT_GIVEN  # an int, or None
-    control_cost: Any = 0.0  # (D,) or (S, D) float64
-    switch_cost: Any = 0.0  # (D, D) [prev_agent, agent] or (S, D, D) float64
+    control_cost: Any = 0.0  # (D,) or (S, D) float64, NaN where it is unknown
+    switch_cost: Any = 0.0  # (D, D) [prev_agent, agent] or (S, D, D) float64, NaN where it is unknown
     start_agent: Any = 0  # index or name; kept as the index
     varies_with: Sequence[VariesWith] | None = None  # (D,)
     state_names: Sequence[str] | None = None
@@ -126,7 +129,9 @@ class Task(Remade):
     terminal: Any = ()  # indices of states in which an episode ends, ascending
     discount: float | None = None
     periods: Any = None  # (L,) int64
-    grab_cost: Any = None  # (M, M) [member before, member] or (S, M, M) float64; None: as switch_cost says
+    grab_cost: Any = None  # (M, M) [member before, member] or (S, M, M) float64; None: as switch_cost says; NaN: learned
+    control_cost_range: Any = None  # (least, most) that an unknown control_cost can be
+    switch_cost_range: Any = None  # (least, most) that an unknown switch_cost can be
     can_switch: InitVar[Any] = None  # booleans or a function; goes into `switch_cost`
 
     def __post_init__(self, can_switch: Any) -> None:
@@ -177,7 +182,9 @@ class Task(Remade):
             check.fail("Task", "can_switch", check.show(can_switch), "given to a task without steps of hand-overs: of its members")
         states = named_or_numbers(self.state_names, self.n_states)
         allowed = checked_can_switch("Task", can_switch, states, self.agents)
-        price = self.switch_cost if self.grab_cost is None and not allowed.all() else self.grab_cost
+        never = ~allowed.reshape(-1, len(self.agents), len(self.agents)).any(axis=0)
+        said = np.where(never & np.isnan(self.switch_cost), np.inf, self.switch_cost)  # such a price is not learned
+        price = said if self.grab_cost is None and not allowed.all() else self.grab_cost
         self._set(switch_cost=with_locks(self.switch_cost, allowed), grab_cost=price)
 
     def _check_costs(self) -> None:
@@ -190,9 +197,13 @@ class Task(Remade):
         if terminal:
             env_cost = with_cost_at_ends("Task", env_cost, terminal, endless=self.horizon is None)
         enter_cost = checked_enter_cost("Task", self.enter_cost, self.n_states, self.state_names)
-        ranges = checked_ranges("Task", env_cost, enter_cost, self.cost_range, self.enter_cost_range)
-        self._set(env_cost=env_cost, enter_cost=enter_cost, terminal=terminal, cost_range=ranges[0], enter_cost_range=ranges[1])
-        check_sizes_of_costs("Task", {name: getattr(self, name) for name in COSTS})
+        self._set(env_cost=env_cost, enter_cost=enter_cost, terminal=terminal)
+        for name, sides in (("control_cost", 2), ("switch_cost", 3)):
+            if terminal and getattr(self, name).ndim == sides:
+                self._set(**{name: known_at_ends(getattr(self, name), terminal)})
+        costs, ranges = ({name: getattr(self, name) for name in names} for names in (RANGES.keys(), RANGES.values()))
+        self._set(**checked_ranges("Task", costs, ranges))
+        check_sizes_of_costs("Task", {name: getattr(self, name) for name in (*RANGES.keys(), *RANGES.values())})
 
     def _fold(self) -> None:
         """Replace takeover_delay and on_takeover by further agents, one for each step of a slow hand-over (takeover.py)."""
@@ -221,8 +232,8 @@ class Task(Remade):
             time = "no horizon" if self.horizon is None else f"horizon {self.horizon:,}"
             discount = None if self.discount is None else f"discount {self.discount:g}"
             ends = f"ends in {plural(len(self.terminal), 'state')}" if self.terminal else None
-            some_known = not np.isnan(self.env_cost[~self.is_terminal]).all() if self.learns_costs else None
-            costs = None if some_known is None else "some costs are learned" if some_known else "costs are learned"
+            some_known = not np.isnan(self.env_cost[~self.is_terminal]).all() or self.learns_team_costs
+            costs = None if not self.learns_costs else "some costs are learned" if some_known else "costs are learned"
             sizes = f"{plural(self.n_states, 'state')}, {plural(self.n_actions, 'action')}"
             return sizes, time, discount, ends, costs, f"agents: {listed(self.agents)}"
 
@@ -257,7 +268,8 @@ class Task(Remade):
         return read_only(np.array(self.roles.table, dtype=np.int64))
 
     def control_costs(self, state: Any, prev_agent: Any, agent: Any) -> tuple[Any, Any]:
-        """Return the costs of control and of the hand-over in a step. All arguments are indices, or arrays of indices.
+        """Return the costs of control and of the hand-over in a step, NaN where they are learned. All arguments are indices, or
+        arrays of indices.
 
         An impossible hand-over that happens costs its grab_cost, or 0 where that is unknown (is_unpriced).
         """
@@ -267,8 +279,10 @@ class Task(Remade):
         return control, self._paid[state, prev_agent, agent]
 
     @cached_property
-    def _prices(self) -> Floats:
-        """Return the cost of each hand-over that happens, (D, D) or (S, D, D): switch_cost, or grab_cost where that is infinite."""
+    def hand_over_cost(self) -> Floats:
+        """Return the cost of each hand-over that happens, (D, D) or (S, D, D): switch_cost, or grab_cost where that is infinite;
+        NaN where it is learned.
+        """
         if self.can_choose.all():
             return self.switch_cost  # type: ignore[no-any-return]
         own = self.grab_cost if self.grab_cost is not None else price_of_members(self.switch_cost, self.layout.aim)
@@ -278,18 +292,18 @@ class Task(Remade):
 
     @cached_property
     def _paid(self) -> Floats:
-        """Return `_prices` with 0 where the price is unknown."""
-        unknown = np.isinf(self._prices)
-        return self._prices if not unknown.any() else read_only(np.where(unknown, 0.0, self._prices))
+        """Return `hand_over_cost` with 0 where the price is unknown."""
+        unknown = np.isinf(self.hand_over_cost)
+        return self.hand_over_cost if not unknown.any() else read_only(np.where(unknown, 0.0, self.hand_over_cost))
 
     @cached_property
     def is_unpriced(self) -> NDArray[np.bool_]:
         """Return which impossible hand-overs have no known grab_cost in any state, (D, D) [prev_agent, agent]."""
-        return read_only(np.isinf(self._prices.reshape(-1, self.n_agents, self.n_agents)).min(axis=0))
+        return read_only(np.isinf(self.hand_over_cost.reshape(-1, self.n_agents, self.n_agents)).min(axis=0))
 
     def leaves_out(self, state: int, prev_agent: int, agent: int) -> bool:
         """Return whether the cost of a hand-over that happens in a state is not known, and so not charged."""
-        prices = self._prices
+        prices = self.hand_over_cost
         return bool(np.isinf(prices[prev_agent, agent] if prices.ndim == 2 else prices[state, prev_agent, agent]))
 
     def step_cost(self, state: Any, prev_agent: Any, agent: Any, env_cost: Any, enter_cost: Any = 0.0) -> Any:
@@ -304,7 +318,7 @@ class Task(Remade):
     @cached_property
     def can_choose(self) -> NDArray[np.bool_]:
         """Return which agents can be chosen, (1, D, D) or, if that depends on the state, (S, D, D) [state, prev_agent, agent]."""
-        possible = np.isfinite(self.switch_cost).reshape(-1, self.n_agents, self.n_agents)
+        possible = ~np.isinf(self.switch_cost).reshape(-1, self.n_agents, self.n_agents)
         return read_only(self.roles.orders.possible(possible if (possible != possible[0]).any() else possible[:1]))
 
     @cached_property
@@ -329,25 +343,47 @@ class Task(Remade):
 
     @property
     def learns_costs(self) -> bool:
-        """Return whether some costs of the environment are unknown."""
-        return self.cost_range is not None or self.enter_cost_range is not None
+        """Return whether some costs are unknown."""
+        return any(getattr(self, argument) is not None for argument in RANGES.values())
+
+    @property
+    def learns_team_costs(self) -> bool:
+        """Return whether some costs of control or of hand-overs are unknown."""
+        return self.control_cost_range is not None or self.switch_cost_range is not None
+
+    @property
+    def charges(self) -> tuple[str, ...]:
+        """Return the names of the costs of a step that may be unknown: of the environment, and of the team if some of these are."""
+        return CHARGES if self.learns_team_costs else CHARGES[:2]
+
+    def extremes(self, name: str) -> tuple[Floats, Floats]:
+        """Return the least and the greatest that costs can be, in the shape of the field `name`; equal where they are known."""
+        costs, ends = getattr(self, name), getattr(self, RANGES[name])
+        if ends is None:
+            return costs, costs
+        low, high = (read_only(np.where(np.isnan(costs), end, costs)) for end in ends)
+        return low, high
 
     @cached_property
     def extremes_of_env_cost(self) -> tuple[Floats, Floats]:
         """Return the least and the greatest possible environment cost of an action in each state, (S,) each."""
-        low, high = self.env_cost, self.env_cost
-        if self.cost_range is not None:
-            low, high = (np.where(np.isnan(self.env_cost), end, self.env_cost) for end in self.cost_range)
+        low, high = self.extremes("env_cost")
         return read_only(low.min(axis=1)), read_only(high.max(axis=1))
 
     @cached_property
-    def extremes_of_enter_cost(self) -> tuple[float, float]:
-        """Return the least and the greatest possible cost of arriving."""
-        if self.enter_cost is None:
-            return 0.0, 0.0
-        ends = self.enter_cost_range or (0.0, 0.0)
-        low, high = (np.where(np.isnan(self.enter_cost), end, self.enter_cost) for end in ends)
-        return float(low.min()), float(high.max())
+    def ends_of_step_cost(self) -> tuple[float, float]:
+        """Return the least and the greatest possible cost of a step, without impossible hand-overs.
+
+        The remaining steps after an early end are steps, too.
+        """
+        (least, most), barred = self.extremes_of_env_cost, np.isinf(self.switch_cost)
+        arriving = (np.zeros(1), np.zeros(1)) if self.enter_cost is None else self.extremes("enter_cost")
+        control, switching = self.extremes("control_cost"), self.extremes("switch_cost")
+        extra = [np.where(barred, far, control[i][..., None, :] + switching[i]) for i, far in enumerate((np.inf, -np.inf))]
+        low = least + extra[0].min(axis=(-2, -1)) + arriving[0].min()
+        high = least + (most - least) + extra[1].max(axis=(-2, -1)) + arriving[1].max()
+        ends = np.where(self.is_terminal, least, low).min(), np.where(self.is_terminal, most, high).max()
+        return float(ends[0]), float(ends[1])
 
     @property
     def weighs_steps(self) -> bool:
@@ -370,20 +406,31 @@ class Task(Remade):
         """Return the number of tables of the environment: 1 unless it varies with time."""
         return 1 if self.periods is None else int(self.periods.max()) + 1
 
-    def with_unknown_costs(self, cost_range: tuple[float, float] | None = None) -> "Task":
-        """Return the task with unknown environment costs. cost_range: by default from the least to the greatest cost."""
-        if cost_range is None:
-            least, most = self.extremes_of_env_cost
-            cost_range = float(least.min()), float(most.max())
-            if cost_range[0] == cost_range[1]:
-                check.fail(
-                    "with_unknown_costs",
-                    "cost_range",
-                    "missing",
-                    f"given: all costs are {cost_range[0]:g}, and a range of one number would reveal them",
-                )
-        unknown = np.where(self.is_terminal[:, None], self.env_cost, np.nan)  # costs of terminal states stay
-        return replace(self, env_cost=unknown, cost_range=cost_range)
+    def with_unknown_costs(
+        self, cost_range: tuple[float, float] | None = None, *, which: str | Sequence[str] = "env_cost"
+    ) -> "Task":
+        """Return the task with unknown costs.
+
+        cost_range: by default, for each kind of costs, from its least to its greatest. which: "env_cost", "control_cost",
+        "switch_cost", or several of them. Costs of terminal states, of keeping control, and infinite costs stay known.
+        """
+        owner, barred, aim = "with_unknown_costs", np.isinf(self.switch_cost), self.layout.aim
+        ends = (self.is_terminal[:, None], self.is_terminal[:, None, None])
+        stay = {
+            "env_cost": ends[0],
+            "control_cost": ends[0] if self.control_cost.ndim == 2 else np.zeros(1, dtype=np.bool_),
+            "switch_cost": barred | (aim[:, None] == aim) | (ends[1] if self.switch_cost.ndim == 3 else False),
+        }
+        unknown: dict[str, Any] = {}
+        for name in (which,) if isinstance(which, str) else check.items(owner, "which", which, "names of costs"):
+            known = stay[check.choice(owner, "which", name, tuple(stay))]
+            low, high = (end[np.isfinite(end)] for end in self.extremes(name))
+            span = cost_range or (float(low.min()), float(high.max()))
+            if cost_range is None and span[0] == span[1]:
+                expected = f"given: all costs are {span[0]:g}, and a range of one number would reveal them"
+                check.fail(owner, RANGES[name], "missing", expected)
+            unknown |= {name: np.where(known, getattr(self, name), np.nan), RANGES[name]: span}
+        return replace(self, **unknown)
 
     def only_costs(self, **costs: Any) -> "Task":
         """Return the task with all costs 0 except `costs`, by the names of fields. Impossible hand-overs stay impossible."""

@@ -10,7 +10,7 @@ from math import floor
 import numpy as np
 from numba import types
 
-from cede._kernels.bundle import Bundle, Float1, Float2, Int1, Int2
+from cede._kernels.bundle import Bundle, Float1, Float2, Int1, Int2, Int3
 from cede._kernels.compiling import inlined, kernel, unit
 from cede._kernels.tables import add, take
 from cede.rows.counting import CountsArrays, forget
@@ -25,6 +25,9 @@ class CostLayer(Bundle):
 
     counts: CountsArrays  # place: (S, A), or (S, slots) for UCRL2: the row of each cost, -1: it is known
     enter_place: Int1  # (S,) the row of the cost of arriving in each state, -1: it is known; empty: all are
+    control_place: Int2  # (S or 1, D) the same of control
+    switch_place: Int3  # (S or 1, D, D) and of hand-overs, also of impossible ones, which may happen
+    charges: int  # costs of a step that are counted: 2 of the environment, or 4 with those of the team
     least: Float1  # (rows,) the least that a cost can be
     spread: Float1  # (rows,) the most minus the least
     kind: int  # of the intervals, see beliefs/costs.py
@@ -32,8 +35,8 @@ class CostLayer(Bundle):
     high: Float1
     mean: Float1
     window: int  # episodes for which a cost counts, 0: for ever
-    recent_row: Int2  # (window, 2 L) rows of the last costs, -1: none
-    recent_part: Float2  # (window, 2 L) their values
+    recent_row: Int2  # (window, charges L) rows of the last costs, -1: none
+    recent_part: Float2  # (window, charges L) their values
 
 
 @inlined
@@ -99,6 +102,19 @@ def rows_of_costs(costs, s, j, to):
     """Return the rows in which the cost of place (s, j), and that of arriving in state `to`, are counted; -1: not at all."""
     row = costs.counts.place[s, j] if costs.counts.place.size > 0 else np.int64(-1)
     return row, costs.enter_place[to] if costs.enter_place.size > 0 else np.int64(-1)
+
+
+@inlined
+def by_state(array, s):
+    """Return the part of an array of team costs, or of their places, for state s: the arrays have first axis S, or 1."""
+    return array[min(s, array.shape[0] - 1)]
+
+
+@kernel
+def rows_of_team_costs(costs, s, prev, d):
+    """Return the rows in which the costs of control and of the hand-over from prev to d in state s are counted; -1: not at all."""
+    row = by_state(costs.control_place, s)[d] if costs.control_place.size > 0 else np.int64(-1)
+    return row, by_state(costs.switch_place, s)[prev, d] if costs.switch_place.size > 0 else np.int64(-1)
 
 
 @kernel

@@ -1,8 +1,9 @@
 """Places: the row in which each step of a team is counted, by layer.
 
 A place is a policy of `task.tables` with its slot and state (agents), a state with an action, or with a slot for UCRL2
-(environment), or a state with an action whose cost is learned (costs). Places that point to one row are counted together, as a
-declared structure demands.
+(environment), or what has a cost that is learned (costs): a state with an action, a state of arrival, an agent, a hand-over. Places
+that point to one row are counted together, as a declared structure demands; agents that are steps of slow hand-overs point to the
+costs of their members.
 """
 
 from collections.abc import Iterable
@@ -26,12 +27,28 @@ NO_INTS: Ints = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True, eq=False)
 class CostPlaces:
-    """The rows of unknown costs, and their ranges. `Places.costs` makes it."""
+    """The rows of unknown costs, and their ranges. `Places.costs` makes it.
 
-    place: Ints  # (S, A), or (S, slots) for UCRL2: the row of each cost, -1: it is known; empty: all are
-    enter_place: Ints  # (S,) the row of the cost of arriving, -1: it is known; empty: all are
+    Each array of places holds the row of each cost, -1 where it is known, and is empty if all of its costs are known.
+    """
+
+    place: Ints  # (S, A), or (S, slots) for UCRL2
+    enter_place: Ints  # (S,) of arriving
+    control_place: Ints  # (S or 1, D)
+    switch_place: Ints  # (S or 1, D, D)
     least: Floats  # (rows,)
     spread: Floats  # (rows,) the most minus the least
+
+    @property
+    def n_team_rows(self) -> int:
+        """Return the number of rows of costs of control and of hand-overs: the last ones."""
+        rows = np.unique(np.concatenate([self.control_place.ravel(), self.switch_place.ravel(), [-1]]))
+        return len(rows) - 1
+
+
+def range_of(ends: tuple[float, float] | None) -> tuple[Any, Any]:
+    """Return the range of unknown costs; an empty one where all are known."""
+    return ends or (0.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,36 +102,44 @@ class Places(Remade):
 
     @cached_property
     def costs(self) -> CostPlaces:
-        """Return the rows of unknown costs.
+        """Return the rows of unknown costs, in the order of `CostPlaces`.
 
         UCRL2, which ignores actions, must learn the mean cost of every agent in every state where actions differ in cost.
         """
         task, flat, structure = self.task, self.flat, self.structure
-        none = np.empty((0, 0), dtype=np.int64)
         if not (flat or task.learns_costs):
-            return CostPlaces(none, NO_INTS, np.empty(0), np.empty(0))
-        low, high = task.extremes_of_env_cost
-        unknown = np.isnan(task.env_cost)
+            agents, pairs = (np.empty((0,) * axes, dtype=np.int64) for axes in (2, 3))
+            return CostPlaces(agents, NO_INTS, agents, pairs, np.empty(0), np.empty(0))
+        n, d, members, aim = task.n_states, task.n_agents, len(task.members), task.layout.aim
+        unknown, ends = np.isnan(task.env_cost), range_of(task.cost_range)
         if flat:
-            unknown = np.repeat(((high > low) & ~task.is_terminal)[:, None], int(task.layout.n_slots.sum()), axis=1)
-        labels = np.arange(unknown.size).reshape(unknown.shape)
+            low, high = (end[:, None] for end in task.extremes_of_env_cost)
+            slots = int(task.layout.n_slots.sum())
+            unknown, ends = np.repeat((high > low) & ~task.is_terminal[:, None], slots, axis=1), (low, high)
+        labels: Ints = np.arange(unknown.size).reshape(unknown.shape)
         if structure is not None and structure.costs is not None and not flat:
             labels = structure.costs
-        used, number = np.unique(labels[unknown], return_inverse=True)
-        place = np.full(unknown.shape, -1, dtype=np.int64)
-        place[unknown] = number
-        least, spread = np.empty(len(used)), np.empty(len(used))
-        states = np.nonzero(unknown)[0]
-        ends = (low, high) if flat else (np.full(task.n_states, end) for end in task.cost_range or (0.0, 0.0))
-        lowest, highest = ends
-        least[number], spread[number] = lowest[states], (highest - lowest)[states]
-        enter_place = NO_INTS
-        if task.enter_cost is not None and np.isnan(task.enter_cost).any():
-            enter_unknown = np.isnan(task.enter_cost)
-            enter_place = np.where(enter_unknown, len(used) + np.cumsum(enter_unknown) - 1, -1)
-            n, (begin, end) = int(enter_unknown.sum()), task.enter_cost_range
-            least, spread = np.concatenate([least, np.full(n, begin)]), np.concatenate([spread, np.full(n, end - begin)])
-        return CostPlaces(place if len(used) else none, enter_place, least, spread)
+        states = np.arange(n)
+        arriving = np.zeros(n) if task.enter_cost is None else task.enter_cost
+        control, switching = task.control_cost.reshape(-1, d), task.hand_over_cost.reshape(-1, d, d)
+        agents = states[: len(control), None] * members + task.acting
+        pairs = (states[: len(switching), None, None] * members + aim[:, None]) * members + aim
+        least: list[Floats] = []
+        spread: list[Floats] = []
+        places: list[Ints] = []
+        for missing, row_labels, (low, high) in (
+            (unknown, labels, ends),
+            (np.isnan(arriving), states, range_of(task.enter_cost_range)),
+            (np.isnan(control), agents, range_of(task.control_cost_range)),
+            (np.isnan(switching), pairs, range_of(task.switch_cost_range)),
+        ):
+            used, first, row = np.unique(row_labels[missing], return_index=True, return_inverse=True)
+            place = np.full(missing.shape, -1, dtype=np.int64)
+            place[missing] = sum(len(part) for part in least) + row
+            places.append(place if len(used) else np.empty((0,) * missing.ndim, dtype=np.int64))
+            least.append(np.broadcast_to(low, missing.shape)[missing][first])
+            spread.append(np.broadcast_to(high, missing.shape)[missing][first] - least[-1])
+        return CostPlaces(places[0], places[1], places[2], places[3], np.concatenate(least), np.concatenate(spread))
 
     @cached_property
     def agents(self) -> "Rows":

@@ -1,6 +1,6 @@
 """Working counts: tables that grow in place, loaded from stored counts and stored again."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from cede._kernels.tables import Table
 from cede.problem.arrays import problem_of
 from cede.problem.layout import BY_PREV_AGENT, BY_TIME
 from cede.problem.structure import Structure, checked_structure
-from cede.problem.task import Task
+from cede.problem.task import CHARGES, Task
 from cede.rows import cost_sums
 from cede.rows import counting as kernels
 from cede.rows.cost_sums import N_SUMS, CostLayer
@@ -133,16 +133,16 @@ class Working:
         """Return whether any counts fade."""
         return any(layer.forgetting.factor.size > 0 for layer in self.layers)
 
-    def add(self, *steps: Ints, costs: Floats | None = None, enter_costs: Floats | None = None) -> None:
+    def add(self, *steps: Ints, charged: Sequence[Floats | None] = (None,) * len(CHARGES)) -> None:
         """Count steps: times, states, previous agents, agents, actions and next states, (n,) each.
 
-        costs, enter_costs: (n,) charged by the environment; needed where some costs are unknown.
+        charged: (n,) each, what was charged, in the order of CHARGES; needed where some of these costs are unknown.
         """
         arguments = (*self.layers, self.problem, int(self.places.flat), *steps)
         if self.task.horizon is not None:
             self.add_starts(steps[1][steps[0] == 0])
         if self.costs.least.size:
-            self._add_costs(steps, costs, enter_costs)
+            self._add_costs(steps, charged)
         if self.fades:
             keys = np.empty((2, len(steps[0])), dtype=np.int64)
             kernels.keys_of_steps(*arguments, *keys)
@@ -162,28 +162,33 @@ class Working:
                 self.starts[self.starts < kernels.LEAST_WEIGHT] = 0.0
             self.starts[state] += 1.0
 
-    def _add_costs(self, steps: tuple[Ints, ...], costs: Floats | None, enter_costs: Floats | None) -> None:
+    def _add_costs(self, steps: tuple[Ints, ...], charged: Sequence[Floats | None]) -> None:
         """Count the unknown costs of steps. The arguments are those of `add`."""
         times, states, prevs, who, actions, nexts = steps
         layer, n = self.costs, len(states)
-        charged = (np.zeros(n) if part is None else part for part in (costs, enter_costs))
-        rows, parts = np.full(2 * n, -1, dtype=np.int64), np.stack([*charged], axis=1).reshape(-1)
+        parts = np.stack([np.zeros(n) if part is None else part for part in charged[: layer.charges]], axis=1).reshape(-1)
+        rows = np.full((n, layer.charges), -1, dtype=np.int64)
         if layer.counts.place.size:
             vary = self.task.layout.vary[who]
             slots = self.task.layout.slot[who] + np.where(vary == BY_TIME, times, np.where(vary == BY_PREV_AGENT, prevs, 0))
-            rows[0::2] = layer.counts.place[states, slots if self.places.flat else actions]
+            rows[:, 0] = layer.counts.place[states, slots if self.places.flat else actions]
         if layer.enter_place.size:
-            rows[1::2] = layer.enter_place[nexts]
-        places = cost_sums.PLACES * len(np.unique(rows))
+            rows[:, 1] = layer.enter_place[nexts]
+        if layer.control_place.size:
+            rows[:, 2] = layer.control_place[np.minimum(states, len(layer.control_place) - 1), who]
+        if layer.switch_place.size:
+            rows[:, 3] = layer.switch_place[np.minimum(states, len(layer.switch_place) - 1), prevs, who]
+        flat = rows.reshape(-1)
+        places = cost_sums.PLACES * len(np.unique(flat))
         if len(layer.counts.seen.column) - layer.counts.seen.end < places:
             layer.counts.seen.lengthen(places)
-        cost_sums.count_costs(layer, rows, parts)
+        cost_sums.count_costs(layer, flat, parts)
         if layer.counts.forgetting.factor.size:
-            self.cost_rows, self.cost_parts = np.concatenate([self.cost_rows, rows]), np.concatenate([self.cost_parts, parts])
+            self.cost_rows, self.cost_parts = np.concatenate([self.cost_rows, flat]), np.concatenate([self.cost_parts, parts])
 
     def add_steps(self, steps: Steps) -> None:
         """Count steps that were checked."""
-        self.add(*steps.places, costs=steps.cost, enter_costs=steps.enter_cost)
+        self.add(*steps.places, charged=[getattr(steps, name) for name in CHARGES])
 
     def end_episode(self) -> None:
         """Note that an episode is over, and let counts fade."""
@@ -226,12 +231,16 @@ def cost_layer(task: Task, where: CostPlaces, table: Table, forgetting: Forgetti
     none, no_steps = forgetting_arrays([], task.plan_steps, NO_INTS), np.empty((0, 0), dtype=np.int64)
     if factor.size and n:
         none.factor, none.window = np.full(n, factor[0]), np.zeros(n, dtype=np.int64)
-    steps = (window, 2 * task.plan_steps) if n else (0, 0)
+    charges = len(task.charges)
+    steps = (window, charges * task.plan_steps) if n else (0, 0)
     return CostLayer(
         counts=CountsArrays(
             seen=table, counted=n, n_columns=N_SUMS, place=where.place, outcomes=outcome_index(None), forgetting=none
         ),
         enter_place=where.enter_place,
+        control_place=where.control_place,
+        switch_place=where.switch_place,
+        charges=charges,
         least=where.least,
         spread=where.spread,
         low=np.empty(n),

@@ -134,9 +134,9 @@ class StepCounter:
             result += count_rows(OF_TEAM, team, repeat(START), key, n)
         shared = [(ENVIRONMENT, *np.unique(keys[1], return_counts=True))]
         if self.task.learns_costs:
-            costs, arriving = charged("report", self.task, Steps(*columns, *amounts))
+            costs = charged("report", self.task, Steps(*columns, *amounts))
             working = Working(self.places, NOTHING)
-            working.add(*columns, costs=costs, enter_costs=arriving)
+            working.add(*columns, charged=list(costs.values()))
             sums = working.shared.store()[COSTS]
             shared.append((COSTS, sums.key, np.rint(sums.number * UNITS[sums.key % N_SUMS]).astype(np.int64)))
         for layer, key, n in shared:

@@ -3,22 +3,22 @@
 Learners, logs, Episodes and the service call `check_steps`. All counting trusts its result.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from cede._base import check
+from cede.problem.costs import RANGES
 from cede.problem.names import in_kind
 from cede.problem.structure import Structure
-from cede.problem.task import Task
+from cede.problem.task import CHARGES, Task
 from cede.steps.step import WHERE, WHO, Episode, Step, Steps, wrong_links
 
 SAME_COST = 1e-6  # tolerance between a measured and a known cost, relative or, near 0, absolute: float32 rounding
 PLACES = ("state", "prev_agent", "agent", "action", "next_state")
-COSTS = ("cost", "enter_cost")
-IN_EPISODES = {"cost": "env_costs", "enter_cost": "enter_costs"}  # other fields: with an s
+IN_EPISODES = {"cost": "env_costs"}  # other fields: with an s
 Place = Callable[[str, int], str]  # how errors name a field of step i
 
 
@@ -44,29 +44,29 @@ def observed_step(
     t: int,
     values: Iterable[Any],
     last: Step | None,
-    costs: tuple[Any, Any],
+    costs: Sequence[Any],
     moved: Any,
 ) -> Step:
     """Check one step of a loop, and return it in indices, with all costs.
 
     t: already checked. values: state, prev_agent, agent, action and next_state, by index or name. last: the previous step of the
-    same episode or run, None for the first. costs: charged by the environment for the action and for arriving, None if not given.
-    moved: whether the system was moved since the last step.
+    same episode or run, None for the first. costs: what was charged, in the order of CHARGES, None if not given. moved: whether the
+    system was moved since the last step.
     """
     given = dict(zip(PLACES, values, strict=True))
     state, to = task.state_index(owner, "state", given["state"]), task.state_index(owner, "next_state", given["next_state"])
     prev, agent = task.agent_index(owner, "prev_agent", given["prev_agent"]), task.agent_index(owner, "agent", given["agent"])
     action, moved = task.action_index(owner, "action", given["action"]), check.truth(owner, "moved", moved)
-    cost, enter = (np.nan if value is None else check.number(owner, name, value) for name, value in zip(COSTS, costs, strict=True))
-    step = Step(t, state, prev, agent, action, to, cost, enter, moved=moved)
+    amounts = [np.nan if value is None else check.number(owner, name, value) for name, value in zip(CHARGES, costs, strict=True)]
+    step = Step(t, state, prev, agent, action, to, amounts[0], amounts[1], None, moved, None, amounts[2], amounts[3])
     if task.terminal:
         check_goes_on(owner, task, step, plain, given)
     if last is not None:
         check_links(owner, task, last, step, True, plain, given)
     if structure is not None:
         check_outcomes(owner, structure, step, plain)
-    cost, enter = charged(owner, task, step, plain, measured=costs != (None, None))
-    return Step(t, state, prev, agent, action, to, float(cost), float(enter), moved=moved)
+    found = [float(cost) for cost in charged(owner, task, step, plain, measured=any(cost is not None for cost in costs)).values()]
+    return Step(t, state, prev, agent, action, to, found[0], found[1], None, moved, None, *found[2:])
 
 
 def check_choice(owner: str, task: Task, state: Any, prev_agent: Any) -> tuple[int, int]:
@@ -99,8 +99,7 @@ def check_steps(
         before, after = steps.part(slice(0, -1)), steps.part(slice(1, None))
         check_links(owner, task, before, after, after.t == before.t + 1, lambda name, i: place(name, i + 1))
     check_outcomes(owner, structure, steps, place)
-    cost, enter_cost = charged(owner, task, steps, place, measured=measured)
-    return replace(steps, cost=cost, enter_cost=enter_cost)
+    return replace(steps, **charged(owner, task, steps, place, measured=measured))
 
 
 def checked_episode(owner: str, task: Task, given: Any, structure: Structure | None = None) -> Steps:
@@ -180,37 +179,47 @@ def check_outcomes(owner: str, structure: Structure | None, steps: Any, place: P
         check.fail(owner, place("next_state", i), int(to[i]), allowed)
 
 
-def charged(owner: str, task: Task, steps: Any, place: Place = in_column, *, measured: bool = False) -> tuple[Any, Any]:
-    """Check the costs that the environment charged in a Step or columns; return those of actions and of arriving.
+def charged(owner: str, task: Task, steps: Any, place: Place = in_column, *, measured: bool = False) -> dict[str, Any]:
+    """Check what was charged in a Step or columns; return the costs by name: of the environment, and of the team if some of these
+    are learned.
 
-    A known cost is taken from the task; an unknown cost is `cost` or `enter_cost` of the step, which must lie in the range of the
-    task. measured: whether a measured cost must equal the known cost of the task.
+    A known cost is taken from the task; an unknown cost is that of the step, which must lie in the range of the task. measured:
+    whether a measured cost must equal the known cost of the task.
     """
-    env_cost, arriving = task.env_cost[steps.state, steps.action], 0.0 * steps.next_state
-    if task.enter_cost is not None:
-        arriving = task.enter_cost[steps.next_state]
-    result = []
-    for name, stated_cost, ends in zip(COSTS, (env_cost, arriving), (task.cost_range, task.enter_cost_range), strict=True):
-        cost = getattr(steps, name)
+    arriving = 0.0 * steps.next_state if task.enter_cost is None else task.enter_cost[steps.next_state]
+    stated_costs: list[Any] = [task.env_cost[steps.state, steps.action], arriving]
+    if task.learns_team_costs or (measured and any(is_given(getattr(steps, name)) for name in CHARGES[2:])):
+        stated_costs += task.control_costs(steps.state, steps.prev_agent, steps.agent)
+    result = {}
+    for name, field, stated_cost in zip(CHARGES, RANGES, stated_costs, strict=False):
+        cost, ends = getattr(steps, name), getattr(task, RANGES[field])
+        cost = np.nan if cost is None else cost
         if measured and (i := first(abs(cost - stated_cost) > SAME_COST * (1.0 + abs(stated_cost)))) is not None:  # never for NaN
             stated = f"{np.atleast_1d(stated_cost)[i]:g}, as {entry(name, steps, i)} of the task says, or left out"
-            article = "a" if name == "cost" else "an"
-            expected = f"{stated}; a cost that is measured is declared unknown: NaN there and {article} {name}_range"
+            article = "an" if name == "enter_cost" else "a"
+            expected = f"{stated}; a cost that is measured is declared unknown: NaN there and {article} {RANGES[field]}"
             check.fail(owner, place(name, i), float(np.atleast_1d(cost)[i]), expected)
         unknown = stated_cost != stated_cost  # noqa: PLR0124 (NaN)
+        result[name] = stated_cost
         if first(unknown) is None:
-            result.append(stated_cost)
             continue
         if (i := first(unknown & np.isnan(cost))) is not None:
             check.fail(owner, place(name, i), "missing", f"given: the task does not say what {entry(name, steps, i)} is")
         if (i := first(unknown & ((cost < ends[0]) | (cost > ends[1])))) is not None:
-            allowed = f"from {ends[0]:g} to {ends[1]:g}, the {name}_range of the task"
+            allowed = f"from {ends[0]:g} to {ends[1]:g}, the {RANGES[field]} of the task"
             check.fail(owner, place(name, i), float(np.atleast_1d(cost)[i]), allowed)
-        result.append(np.where(unknown, cost, stated_cost))
-    return result[0], result[1]
+        result[name] = np.where(unknown, cost, stated_cost)
+    return {name: result[name] for name in task.charges}
+
+
+def is_given(cost: Any) -> bool:
+    """Return whether a cost of a Step, or a column, is given."""
+    return cost is not None and not (isinstance(cost, float) and np.isnan(cost))
 
 
 def entry(name: str, steps: Any, i: int) -> str:
     """Return the name of the entry of the task that holds a cost of step i."""
-    state, action, to = (int(np.atleast_1d(column)[i]) for column in (steps.state, steps.action, steps.next_state))
-    return f"env_cost[{state}, {action}]" if name == "cost" else f"enter_cost[{to}]"
+    columns = (steps.state, steps.prev_agent, steps.agent, steps.action, steps.next_state)
+    state, prev, agent, action, to = (int(np.atleast_1d(column)[i]) for column in columns)
+    entries = {"cost": f"env_cost[{state}, {action}]", "enter_cost": f"enter_cost[{to}]", "control_cost": f"control_cost[{agent}]"}
+    return entries.get(name, f"switch_cost[{prev}, {agent}]")

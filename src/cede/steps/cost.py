@@ -24,9 +24,22 @@ class CostParts(NamedTuple):
         return total_cost(*self[:4]) + self.cost_after_end
 
 
+def team_costs(task: Task, steps: Any) -> tuple[Any, Any]:
+    """Return the costs of control and of the hand-over of a Step, or of Steps: those of the task, or what was charged where they
+    are learned. An impossible hand-over costs its grab_cost, or 0 if that is unknown.
+    """
+    stated = task.control_costs(steps.state, steps.prev_agent, steps.agent)
+    if not task.learns_team_costs:
+        return stated
+    control, switching = (
+        np.where(np.isnan(cost), charge, cost) for cost, charge in zip(stated, (steps.control_cost, steps.switch_cost), strict=True)
+    )
+    return control, switching
+
+
 def cost_parts(task: Task, steps: Any) -> CostParts:
-    """Return the costs of a Step, or of Steps. An impossible hand-over costs its grab_cost, or 0 if that is unknown."""
-    control, switching = task.control_costs(steps.state, steps.prev_agent, steps.agent)
+    """Return the costs of a Step, or of Steps; those of the team as `team_costs` says."""
+    control, switching = team_costs(task, steps)
     rest: Any = 0.0
     if task.terminal and task.horizon is not None:
         to, left = steps.next_state, task.layout.left[steps.t + 1]

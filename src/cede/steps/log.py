@@ -13,14 +13,14 @@ from cede._base import check
 from cede._base.arrays import Floats, Ints
 from cede.problem.names import numbers_by_name
 from cede.problem.structure import Structure
-from cede.problem.task import Task
+from cede.problem.task import CHARGES, Task
 from cede.steps.check import check_steps, checked_episode
 from cede.steps.record import Record, header_of
 from cede.steps.recorded import LATER, Entry, entries_of_columns
 from cede.steps.step import Bools, Episode, Steps
 
 NEEDED = ("state", "agent", "action", "next_state")
-OPTIONAL = ("episode", "t", "prev_agent", "cost", "enter_cost", "moved", "session")
+OPTIONAL = ("episode", "t", "prev_agent", *CHARGES, "moved", "session")
 
 
 def read_log(owner: str, task: Task, log: Any, structure: Structure | None = None) -> list[Steps]:
@@ -33,10 +33,10 @@ def read_log(owner: str, task: Task, log: Any, structure: Structure | None = Non
     Further columns are optional. episode: which steps belong together; without it a new episode begins wherever t does not
     increase. t: the time step; without it steps are numbered from 0 in each episode. prev_agent: the agent in control before;
     without it, the agent of the previous step, and at t = 0 the start agent of the task. cost, enter_cost: charged by the
-    environment for the action, and for arriving; needed where the task does not know it. moved: True if the system was moved before
-    the step, so that the step does not begin in the next_state of the previous one. session: the name of the session of each step,
-    of several at once: its rows are in order, `episode` and `t` are those of the session, and episodes are counted in the order in
-    which they end.
+    environment for the action, and for arriving; needed where the task does not know it. control_cost, switch_cost: the same for
+    the control of the agent, and for the hand-over to it. moved: True if the system was moved before the step, so that the step
+    does not begin in the next_state of the previous one. session: the name of the session of each step, of several at once: its
+    rows are in order, `episode` and `t` are those of the session, and episodes are counted in the order in which they end.
     """
     if isinstance(log, Record):
         return steps_of_record(owner, task, log, structure)
@@ -56,7 +56,7 @@ def read_log(owner: str, task: Task, log: Any, structure: Structure | None = Non
         if name in columns:
             known = task.agents if "agent" in name else names.get(name)
             values[name] = numbers(owner, name, columns[name], known, sizes.get(name, task.n_agents))
-    for name, read in (("cost", amounts), ("enter_cost", amounts), ("moved", truths), ("session", texts)):
+    for name, read in (*((name, amounts) for name in CHARGES), ("moved", truths), ("session", texts)):
         if name in columns:
             values[name] = read(owner, name, columns[name])
     lengths = {name: len(column) for name, column in {**columns, **values}.items()}
@@ -206,6 +206,7 @@ def steps_of_record(owner: str, task: Task, record: Record, structure: Structure
     """Return the steps of all counted episodes of a record, also of those without steps."""
     check_fits(owner, record, task)
     columns = {name: record.columns[name] for name in (*NEEDED, "t", "prev_agent", "cost", "enter_cost")}
+    columns |= {name: record.columns[name] for name in CHARGES[2:] if name in record.columns}
     columns |= {"chosen": record.columns["asked"], "moved": np.ones(len(record), dtype=np.bool_)}  # as `Learner.observe` let it be
     if task.horizon is not None and len(record) and columns["t"].max() >= task.horizon:
         check.fail(owner, "t of the record", int(columns["t"].max()), f"below {task.horizon}, the horizon")

@@ -23,8 +23,8 @@ class World(Protocol):
         """Let the agent act once; return the step, and whether the episode is over with it."""
         ...
 
-    def cost_seen(self, step: Step) -> float:
-        """Return the cost of the action as the learner sees it."""
+    def charged(self, step: Step) -> dict[str, float]:
+        """Return the costs of a step that the learner is told, by the names of `observe`."""
         ...
 
 
@@ -39,8 +39,7 @@ def play(world: World, account: Account, state: int, agent: int, most: int | Non
     while not over and (most is None or t < most):
         prev_agent, agent = agent, world.choose(t, state, agent)
         step, over = world.act(t, state, prev_agent, agent)
-        seen = {"cost": world.cost_seen(step), "enter_cost": step.enter_cost}
-        world.learner.observe(*step[0 if has_time else 1 : 6], **seen)
+        world.learner.observe(*step[0 if has_time else 1 : 6], **world.charged(step))
         account.add(step)
         state, agent, t = step.next_state, step.agent, t + 1  # an order may lead to another agent
     return state, agent, over

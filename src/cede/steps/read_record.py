@@ -13,13 +13,13 @@ from cede._base import check
 from cede._base.archive import RECORD, UnreadableFile, mode_of
 from cede._base.columns import read_parquet
 from cede.problem.task import Task
-from cede.steps.record import SCHEMA, Record, header_of, is_json
+from cede.steps.record import IF_THERE, SCHEMA, Record, header_of, is_json
 
 INTEGERS = ("episode", "t", "state", "prev_agent", "asked", "agent", "action", "next_state", "planned")
-FLOATS = ("time", "cost", "enter_cost", "step_cost")
-LEFT_OUT = {"unpriced": False, "session": None}  # values that are not written in a line
+FLOATS = ("time", "cost", "enter_cost", "step_cost", "control_cost", "switch_cost")
+LEFT_OUT = {"unpriced": False, **IF_THERE}  # values that are not written in a line
 ADDED = ("run", "number", "learner_episode")  # to the line of a step when it is read
-ORDER = ("time", *INTEGERS, *FLOATS[1:], "reason", *LEFT_OUT)
+ORDER = ("time", *INTEGERS, *FLOATS[1:4], "reason", *LEFT_OUT)
 OF_EPISODES: dict[str, Any] = {"ended": np.bool_, "dropped": np.bool_, "run_of": np.int64, "place": np.int64}  # see `Record`
 LONGEST = 60  # of a reason
 CHUNK = 20_000  # steps that are held as text at once
@@ -141,7 +141,7 @@ class Lines:
         for name in INTEGERS:
             if not all(type(value) is int for value in needed[name]):
                 raise ValueError(f"a {name} is no integer")
-        for name in FLOATS:
+        for name in FLOATS[:4]:
             needed[name] = [np.nan if value is None else value for value in needed[name]]
         optional["unpriced"] = [check.truth("record", "unpriced", value) for value in optional["unpriced"]]
         self.parts.append({name: typed(name, values) for name, values in (needed | optional).items()})
@@ -200,7 +200,7 @@ def from_parquet(path: Path) -> Record:
     """Read a record from a Parquet file."""
     header, table = read_parquet(path)
     about = header["record"]
-    columns = {name: typed(name, table[name]) for name in (*ORDER, "run") if name in table or name != "session"}
+    columns = {name: typed(name, table[name]) for name in (*ORDER, "run") if name in table or name not in IF_THERE}
     number, learner_episode = (np.asarray(table[name], dtype=np.int64) for name in ("number", "learner_episode"))
     more: dict[str, Any] = {name: np.array(about[name], dtype=kind).reshape(-1) for name, kind in OF_EPISODES.items()}
     more |= {name: check.integer("record", name, about[name], 0) for name in ("gaps", "torn")}
@@ -211,8 +211,9 @@ def from_parquet(path: Path) -> Record:
 def checked(record: Record) -> Record:
     """Check that all columns fit together and lie within the sizes in the header; return the record, read-only."""
     header, columns, n = record.header, dict(record.columns), len(record.number)
-    if "session" in columns and all(session is None for session in columns["session"]):
-        del columns["session"]
+    for name, nothing in IF_THERE.items():
+        if name in columns and all(value is None if nothing is None else np.isnan(value) for value in columns[name]):
+            del columns[name]
     sizes = {"state": header["n_states"], "next_state": header["n_states"], "action": header["n_actions"]}
     sizes |= dict.fromkeys(("agent", "prev_agent", "asked"), len(header["agents"]))
     for name, column in columns.items():

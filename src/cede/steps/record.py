@@ -25,6 +25,7 @@ from cede.steps.recorded import LATER, PLACE, RUN, Entry, Recorded
 SCHEMA = 1  # of the lines
 NOT_ASKED = -1  # instead of an agent
 LOGGED = ("t", "state", "prev_agent", "agent", "action", "next_state", "cost", "enter_cost")
+IF_THERE: dict[str, Any] = {"session": None, "control_cost": np.nan, "switch_cost": np.nan}  # not written where a step has none
 BLOCKS = 400  # into which a run without horizon is divided for a picture
 
 
@@ -79,7 +80,7 @@ class Record:
     path: Path
     header: Mapping[str, Any]  # sizes and names of the task
     runs: tuple[Mapping[str, Any], ...]  # for each time that the file was opened: time, version, settings of the learner
-    columns: Mapping[str, NDArray[Any]]  # (n,) each, by name; "session" only if some step has one
+    columns: Mapping[str, NDArray[Any]]  # (n,) each, by name; those in `IF_THERE` only if some step has one
     number: Ints  # (n,) which of the K episodes each step belongs to, from 0; ascending if there is a horizon
     learner_episode: Ints  # (n,) the learner's number of the episode of each step, from 1; without horizon, of the step
     ended: NDArray[np.bool_]  # (K,) whether the end was recorded
@@ -140,7 +141,7 @@ class Record:
         that it has counted.
         """
         chosen = self._counted(check.truth("Record.log", "unfinished", unfinished))
-        columns = {name: self.columns[name][chosen] for name in (*LOGGED, "session") if name in self.columns}
+        columns = {name: self.columns[name][chosen] for name in (*LOGGED, *IF_THERE) if name in self.columns}
         place = self.place if not self.has_horizon else self.place[self.number]
         columns |= {RUN: np.array(self._names, dtype=object)[self.columns["run"][chosen]], PLACE: place[chosen]}
         return {"episode": np.unique(self._part[chosen], return_inverse=True)[1] + 1, **columns}

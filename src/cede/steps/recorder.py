@@ -26,7 +26,9 @@ from cede import __version__
 from cede._base import check
 from cede._base.archive import RECORD, mode_of, path_to_write, sync_directory, try_lock, unlock
 from cede._base.reprs import short_repr
+from cede._kernels.account import total_cost
 from cede.problem.task import Task
+from cede.steps.cost import team_costs
 from cede.steps.read_record import is_record, read_record
 from cede.steps.record import NOT_ASKED, header_of, is_json
 from cede.steps.recorded import CountedRun, Place, Recorded, joined
@@ -201,10 +203,12 @@ class Recorder:
             self._episode = (self._episode or 0) + 1  # without horizon, each step is an episode of the learner
             self._counted += 1
         self._running[step.session] = running[0], running[1] + 1
-        total = float(self.task.step_cost(state, prev, agent, cost, enter_cost))
+        total = float(total_cost(cost, *team_costs(self.task, step), enter_cost))
         more = (
             ',"unpriced":true' if self.task.leaves_out(state, prev, agent) else ""
         )  # the cost of the hand-over is not in the total
+        if self.task.learns_team_costs:
+            more += f',"control_cost":{step.control_cost!r},"switch_cost":{step.switch_cost!r}'
         more += "" if step.session is None else f',"session":{json.dumps(step.session)}'
         return (
             f'{{"time":{time.time():.6f},"episode":{episode},"t":{t},"state":{state},"prev_agent":{prev},"asked":{asked},'

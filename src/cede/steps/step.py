@@ -13,6 +13,7 @@ from cede._base.remade import Remade
 from cede._base.reprs import plural, short_repr
 from cede._kernels.account import is_hand_over
 from cede.problem.costs import partly_known
+from cede.problem.task import CHARGES
 
 Bools = NDArray[np.bool_]
 WHO, WHERE = "who acted in the step before", "where the step before led"  # expected values, in errors
@@ -32,6 +33,8 @@ class Step(NamedTuple):
     chosen: int | None = None  # the agent that the learner chose; None: it was not asked
     moved: bool = False  # whether the system was moved since the step before
     session: str | None = None  # which of several sessions at once; None: there is one
+    control_cost: float = np.nan  # charged for the agent's control, and for the hand-over; NaN: as the task says
+    switch_cost: float = np.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +51,16 @@ class Steps:
     enter_cost: Floats  # (n,)
     chosen: Ints | None = None  # (n,) -1: the learner was not asked; None: of no step
     moved: Bools | None = None  # (n,) None: nowhere
+    control_cost: Floats | None = None  # (n,) NaN where it is not given; None: nowhere
+    switch_cost: Floats | None = None  # (n,)
 
     @classmethod
     def of(cls, steps: Sequence[Step]) -> "Steps":
         """Make columns of single steps. `chosen`, `moved` and `session` are left out."""
         places = np.array([step[:6] for step in steps], dtype=np.int64).reshape(-1, 6).T.copy()
-        return cls(*places, *np.array([step[6:8] for step in steps], dtype=np.float64).reshape(-1, 2).T.copy())
+        costs = np.array([[getattr(step, name) for step in steps] for name in CHARGES], dtype=np.float64)
+        team = {name: part for name, part in zip(CHARGES[2:], costs[2:], strict=True) if not np.isnan(part).all()}
+        return cls(*places, *costs[:2], **team)
 
     def __len__(self) -> int:
         """Return the number of steps."""
@@ -73,8 +80,12 @@ class Steps:
 
     def rows(self) -> list[Step]:
         """Return the steps one by one. `chosen`, `moved` and `session` are left out."""
-        costs = (self.cost.tolist(), self.enter_cost.tolist())
-        return [Step(*row) for row in zip(*(column.tolist() for column in self.places), *costs, strict=True)]
+        columns = [*(column.tolist() for column in self.places), self.cost.tolist(), self.enter_cost.tolist()]
+        steps = [Step(*row) for row in zip(*columns, strict=True)]
+        for name in ("control_cost", "switch_cost"):
+            if (column := getattr(self, name)) is not None:
+                steps = [step._replace(**{name: cost}) for step, cost in zip(steps, column.tolist(), strict=True)]
+        return steps
 
 
 def wrong_links(before: Any, after: Any) -> tuple[Any, Any]:
@@ -101,6 +112,8 @@ class Episode(Remade):
     env_costs: Floats | None = None  # (n,) charged by the environment for each action; needed where costs are learned
     enter_costs: Floats | None = None  # (n,) charged for arriving; the same
     aim: Ints | None = None  # (D,) `task.layout.aim`, where hand-overs take time; None: every agent is a member of the team
+    control_costs: Floats | None = None  # (n,) charged for the control of each agent; needed where such costs are learned
+    switch_costs: Floats | None = None  # (n,) charged for each hand-over; the same
 
     def __post_init__(self) -> None:
         arrays: dict[str, Any] = {}
@@ -121,7 +134,7 @@ class Episode(Remade):
         if self.aim is not None and len(arrays["aim"]) <= most:
             check.fail("Episode", "the length of aim", len(arrays["aim"]), f"more than {most}, the largest index of an agent")
         check.finite("Episode", "costs", costs)
-        for name in ("env_costs", "enter_costs"):
+        for name in ("env_costs", "enter_costs", "control_costs", "switch_costs"):
             if getattr(self, name) is not None:
                 arrays[name] = partly_known("Episode", name, getattr(self, name), (n,), "(n,)")
         self._set(**{name: read_only(array) for name, array in arrays.items()})
@@ -137,7 +150,7 @@ class Episode(Remade):
         n = len(self.actions)
         places = (np.arange(n), self.states[:-1], self.prev_agents, self.agents, self.actions, self.states[1:])
         cost, enter_cost = (np.full(n, np.nan) if part is None else part for part in (self.env_costs, self.enter_costs))
-        return Steps(*places, cost, enter_cost)
+        return Steps(*places, cost, enter_cost, control_cost=self.control_costs, switch_cost=self.switch_costs)
 
     def __repr__(self) -> str:
         return short_repr(

@@ -141,9 +141,9 @@ class OnRoad:
         cost = float(self.task.env_cost[state, action])
         return Step(t, state, prev_agent, agent, action, self.state(t + 1), cost), t + 1 == self.task.horizon
 
-    def cost_seen(self, step: Step) -> float:
-        """Return the cost of the action."""
-        return step.cost
+    def charged(self, step: Step) -> dict[str, float]:
+        """Return the costs of the environment."""
+        return {"cost": step.cost, "enter_cost": step.enter_cost}
 
     def observe(self, *step: int, **costs: float) -> None:
         """Learn nothing."""

@@ -60,6 +60,9 @@ def checked(owner: str, task: Task, settings: Settings) -> Served:
     if not settings.can_share:
         kind = "one table for all" if settings.flat else "one policy" if settings.policy is not None else "a known environment"
         check.fail(owner, "learner", f"{settings.name!r} with {kind}", "one that learns the environment, which its teams share")
+    if task.learns_team_costs:
+        expected = "known: the service learns costs of the environment only"
+        check.fail(owner, "control_cost or switch_cost of the task", "not known (NaN)", expected)
     return Served(task, settings)
 
 

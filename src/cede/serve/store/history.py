@@ -156,8 +156,7 @@ def summed(rows: list[Row], team_of: "TeamOf") -> dict[Key, list[Row]]:
         team, episode, t, states, prevs, agents, actions, nexts = (np.array(column, dtype=np.int64) for column in columns[:8])
         cost, enter_cost = (np.array(column, dtype=np.float64) for column in columns[8:10])  # None becomes NaN
         measured = Steps(t, states, prevs, agents, actions, nexts, cost, enter_cost)
-        cost, enter_cost = charged("history", task, measured)
-        parts = cost_parts(task, replace(measured, cost=cost, enter_cost=enter_cost))
+        parts = cost_parts(task, replace(measured, **charged("history", task, measured)))
         chosen = np.array(columns[10], dtype=np.float64)
         keys, which = unique_columns(np.stack([team, episode, t // PIECE if task.horizon is None else 0 * t]))
         cells, cell = np.unique((which * task.n_agents + prevs) * task.n_agents + agents, return_inverse=True)
