@@ -373,7 +373,7 @@ def featured(task):
     return cede.posterior_sampling(task, features=np.arange(task.n_states)).settings
 
 
-LEARNER = ["task", "settings", "seed", "state", "steps", "charged", "sessions", "recorded"]  # what a file holds of a learner
+LEARNER = ["task", "settings", "seed", "state", "steps", "charged", "sessions", "recorded", "changes"]  # what a file has of one
 
 
 def format_digest():

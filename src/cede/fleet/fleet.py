@@ -127,6 +127,10 @@ class Fleet:
 
         return short_repr(self, parts)
 
+    def __getitem__(self, team: int) -> Learner:
+        """Return the learner of a team."""
+        return self.learners[check.index("Fleet", "the number of a team", team, len(self))]
+
     def __iter__(self) -> Iterator[Learner]:
         return iter(self.learners)
 

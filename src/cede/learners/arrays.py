@@ -28,6 +28,7 @@ from cede.beliefs.truth import true_environment
 from cede.learners import compiled as kernels
 from cede.learners.compiled import GreedyBounds, LearnerArrays
 from cede.learners.limits import ends_of_step_costs, limits_arrays
+from cede.learners.promises import TrialEpisodes
 from cede.learners.proof import RECORD, BaselineArrays
 from cede.learners.settings import Settings
 from cede.learners.state import LearnerState, Sizes
@@ -88,7 +89,7 @@ def new_arrays(sizes: Sizes, working: Working) -> LearnerArrays:
         environment=environment,
         costs=costs,
         model=model,
-        trials=trials_of(task) if settings.trials is not None else np.empty((0, 0, 0), dtype=np.int64),
+        **trial_arrays(task, settings.trials),
         flat=int(settings.flat),
         prior=float(settings.prior),
         sticks=sticks_for(settings.prior),
@@ -123,11 +124,12 @@ def endless_of(task: Task, settings: Settings) -> Endless:
     return endless
 
 
-def trials_of(task: Task) -> Ints:
-    """Return the next agent on the way to each member, by state (or 1) and previous agent, (members, S or 1, D); only members that
-    control can reach.
-    """
-    return np.stack([task.ways_to(member) for member in range(len(task.members)) if task.can_reach(member)])
+def trial_arrays(task: Task, trials: TrialEpisodes | None) -> dict[str, Ints]:
+    """Return the fields of `LearnerArrays` about trial episodes, of all members that control can reach; empty if there are none."""
+    if trials is None:
+        return {"trials": np.empty((0, 0, 0), dtype=np.int64), "since": np.empty(0, dtype=np.int64)}
+    able, since = trials.of_members(task)
+    return {"trials": np.stack([task.ways_to(member) for member in able]), "since": since}
 
 
 def first_env_cost(task: Task, settings: Settings, costs: CostLayer) -> Floats:

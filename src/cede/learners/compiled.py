@@ -8,7 +8,7 @@ from math import sqrt
 import numpy as np
 from numba import types
 
-from cede._kernels.bundle import Bundle, Float1, Float2, Float3, Int2, Int3
+from cede._kernels.bundle import Bundle, Float1, Float2, Float3, Int1, Int2, Int3
 from cede._kernels.compiling import kernel, unit
 from cede._kernels.limits import Limits, set_prices, step_costs, update_prices
 from cede._kernels.problem import block_at
@@ -29,6 +29,7 @@ from cede.beliefs.layer import (
     set_form,
 )
 from cede.learners.proof import DEVIATE, KEEP_TO, UNDECIDED, BaselineArrays, least_cost_within, proven_by_costs
+from cede.learners.trials import trial_member
 from cede.planning.backup import (
     CHOOSE,
     FOLLOW,
@@ -67,6 +68,7 @@ class LearnerArrays(Bundle):
     costs: CostLayer
     model: ModelArrays  # the beliefs of both layers, and the costs
     trials: Int3  # (members, S or 1, D) next agent on the way to each member, by previous agent; empty: no trial episodes
+    since: Int1  # (members,) how many episodes were over when each of these joined
     driving: int  # the member whose trial episode the planned episode is; -1: none
     flat: int  # 1: the environment's layer holds p(s' | s, d), as for UCRL2
     prior: float  # pseudo-counts of a row for sampled tables; 0: tables are not sampled
@@ -87,14 +89,20 @@ class LearnerArrays(Bundle):
 
 @kernel
 def steps_of_episode(learner):
-    """Return how many steps the team's episodes have had, on average; without horizon, how many steps ahead matter."""
-    problem, counts = learner.model.problem, learner.agents.counts
+    """Return how many steps episodes have had, on average; without horizon, how many steps ahead matter.
+
+    All steps count in the environment, whoever acted; of agents, counts may be shared, dropped or taken over. If the environment
+    forgets, the agents' counts say it instead.
+    """
+    problem, counts, most = learner.model.problem, learner.environment.counts, learner.radii.common
     if problem.left.size == 0:
         return 1.0 / (1.0 - problem.discount) if problem.discount < 1.0 else np.inf
+    if counts.forgetting.factor.size > 0:
+        counts, most = learner.agents.counts, learner.radii.steps
     total = 0.0
     for r in range(counts.counted):
         total += counts.seen.total[r]
-    return total * learner.sizes.horizon / learner.radii.steps if learner.radii.steps > 0.0 else 1.0
+    return total * learner.sizes.horizon / most if most > 0.0 else 1.0
 
 
 @unit(types.none, LearnerArrays, types.int64)
@@ -122,26 +130,11 @@ def believe(learner, seed):
 
 
 @kernel
-def trial_member(learner, episode):
-    """Return the member, of n, that has control in the whole episode k = 1, 2, ..., a trial episode; -1: it is none.
-
-    Trial episodes of all members, one after the other, start at episodes 1, 8 n + 1, 64 n + 1, 512 n + 1, ...
-    """
-    n = learner.trials.shape[0]
-    begin = np.int64(0)
-    while n > 0 and begin < episode:
-        if episode <= begin + n:
-            return episode - begin - 1
-        begin = 8 * max(begin, n)
-    return np.int64(-1)
-
-
-@kernel
 def begin_trial(learner, policy):
     """Check whether the planned episode is a trial episode; if so, write the policy that gives control to its member."""
     learner.driving = -1
     if learner.trials.size > 0:
-        learner.driving = trial_member(learner, np.int64(learner.radii.steps / learner.sizes.horizon + 0.5) + 1)
+        learner.driving = trial_member(learner.since, np.int64(learner.radii.steps / learner.sizes.horizon + 0.5) + 1)
     if learner.driving >= 0:
         for t in range(policy.shape[0]):
             for s in range(policy.shape[1]):
@@ -152,7 +145,7 @@ def begin_trial(learner, policy):
 @kernel
 def is_due(learner, episode, planned):
     """Return whether this episode needs a new plan. planned: the episode for which the last plan was made; 0: none."""
-    if planned == 0 or trial_member(learner, episode) >= 0 or trial_member(learner, planned) >= 0:
+    if planned == 0 or trial_member(learner.since, episode) >= 0 or trial_member(learner.since, planned) >= 0:
         return True
     if learner.replan == DOUBLING:
         return has_doubled(learner.agents) or has_doubled(learner.environment)

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from cede._base import check
-from cede._base.arrays import Floats, Policy
+from cede._base.arrays import Floats, Ints, Policy
 from cede._base.remade import Remade
 from cede._kernels.limits import step_costs
+from cede.learners.trials import trial_member
 from cede.problem.control_limits import limits_of
 from cede.problem.policies import checked_switching_policy, names_one_agent
 from cede.problem.task import Task
@@ -89,8 +90,25 @@ class Baseline(Remade):
 @dataclass(frozen=True)
 class TrialEpisodes(Remade):
     """Every member has control for a whole episode, one after the other, in n episodes from episode 1, 8 n + 1, 64 n + 1, ... on,
-    n being the number of members. So every agent is tried again and again.
+    n being the number of members. So every agent is tried again and again. For a member that joins later, the same schedule begins
+    when it joins (trials.py).
     """
+
+    since: tuple[int, ...] = ()  # (members,) episodes that were over when each member joined; (): none were
+
+    def __post_init__(self) -> None:
+        since = check.items("TrialEpisodes", "since", self.since, "a number of episodes for each member")
+        object.__setattr__(self, "since", tuple(check.integer("TrialEpisodes", "since", one, 0) for one in since))
+
+    def check_fits(self, owner: str, task: Task) -> None:
+        """Check that there is a number for each member of a task."""
+        if len(self.since) not in (0, len(task.members)):
+            check.fail(owner, "the length of since", len(self.since), f"{len(task.members)}, one for each member")
+
+    def of_members(self, task: Task) -> tuple[list[int], Ints]:
+        """Return the members that control can reach, and how many episodes were over when each of them joined."""
+        able = [member for member in range(len(task.members)) if task.can_reach(member)]
+        return able, np.array(self.since or (0,) * len(task.members), dtype=np.int64)[able]
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -103,13 +121,11 @@ def trial_at(task: Task, trials: TrialEpisodes | None, episode: int) -> str | No
 
     trials: of a learner's settings; None: there are none. `TrialEpisodes` has the rule.
     """
-    able = [member for member in range(len(task.members)) if task.can_reach(member)]
-    begin, n = 0, len(able)
-    while trials is not None and begin < episode:
-        if episode <= begin + n:
-            return task.members[able[episode - begin - 1]]
-        begin = 8 * max(begin, n)
-    return None
+    if trials is None:
+        return None
+    able, since = trials.of_members(task)
+    place = int(trial_member.py_func(since, episode))
+    return task.members[able[place]] if place >= 0 else None
 
 
 def checked_form(owner: str, place: Any, array: Any, axes: int, dtype: Any = np.float64) -> Any:

@@ -82,7 +82,7 @@ class Settings(Remade, ABC):
         if self.features is not None and len(self.features.codes) != task.n_states:
             check.fail(owner, "the number of rows of features", len(self.features.codes), f"{task.n_states}, the number of states")
         refuse(owner, conflicts_with_task(self, task))
-        for promise in (self.limits, self.baseline):
+        for promise in (self.limits, self.baseline, self.trials):
             if promise is not None:
                 promise.check_fits(owner, task)
         if self.policy is not None:
@@ -354,5 +354,5 @@ def for_newcomer(task: Task, settings: Settings, like: Task, known_agents: Mappi
         forgetting=ForgetRules(forget, settings.forgetting.environment),
         limits=None,
         baseline=None,
-        trials=settings.trials,
+        trials=None if settings.trials is None else TrialEpisodes(),
     )

@@ -25,7 +25,7 @@ from cede.learners.proof import RECORD, UNDECIDED
 from cede.learners.settings import Settings
 from cede.problem.policies import checked_switching_policy
 from cede.problem.task import Task
-from cede.rows.fading import Window, longest_window
+from cede.rows.fading import FADED_UNIT, Window, longest_window
 from cede.rows.places import AGENT, COSTS, ENVIRONMENT, START, Places
 from cede.rows.stored import (
     MOST_COUNT,
@@ -307,9 +307,10 @@ def first_state(owner: str, sizes: Sizes, counts: Counts | None) -> LearnerState
         if layer.shape != shape:
             check.fail(owner, f"the shape of {name} in counts", layer.shape, "a layer of the task" if shape is None else str(shape))
         fades = rules.environment if name == ENVIRONMENT else rules.agents.get(name.removeprefix(AGENT))
-        fraction = layer.number[layer.number != np.round(layer.number)]
+        units = layer.number * FADED_UNIT  # counts that faded at once are multiples of such a unit
+        fraction = layer.number[units != np.round(units)]
         if name not in (COSTS, START) and fades is None and len(fraction):
-            check.fail(owner, f"a count of {name}", fraction[0], "whole: it forgets nothing")
+            check.fail(owner, f"a count of {name}", fraction[0], f"whole, or a multiple of 1/{FADED_UNIT:g}: it forgets nothing")
     check_outcomes_counted(owner, sizes.settings.outcomes, counts.completed(sizes.shapes).layers[ENVIRONMENT])
     check_possible(owner, sizes, counts)
     return LearnerState(counts)
@@ -318,10 +319,8 @@ def first_state(owner: str, sizes: Sizes, counts: Counts | None) -> LearnerState
 def check_possible(owner: str, sizes: Sizes, counts: Counts) -> None:
     """Check that counts are not greater than the number of steps of their episodes allows. Radii rely on that."""
     steps, whole = sizes.task.plan_steps, counts.completed(sizes.shapes)
-    for name, layer, episodes in (
-        ("agents", whole.all_agents, counts.episodes),
-        (ENVIRONMENT, whole.layers[ENVIRONMENT], counts.environment_episodes),
-    ):
+    agents = ((f"{AGENT}{name}", layer, counts.episodes) for name, layer in whole.agent_layers.items())
+    for name, layer, episodes in (*agents, (ENVIRONMENT, whole.layers[ENVIRONMENT], counts.environment_episodes)):
         if layer.total > episodes * steps * (1 + 1e-9):
             expected = f"possible in {episodes} episodes of {steps} steps"
             check.fail(owner, f"the sum of the counts of {name}", f"{layer.total:g}", expected)

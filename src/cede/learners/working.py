@@ -21,6 +21,7 @@ from cede.learners.limits import prices_by_name, update_prices
 from cede.learners.proof import UNDECIDED
 from cede.learners.settings import Settings
 from cede.learners.state import LearnerState, Sizes
+from cede.learners.trials import trial_member
 from cede.planning.backup import CHOOSE
 from cede.planning.passes import Plan, empty_plan, new_plan, pass_scratch, run_pass, share_pass, thread_scratch
 from cede.problem.task import Task
@@ -194,7 +195,7 @@ class WorkingLearner:
         number: of the episode among all that began: a trial episode is that of one session alone. own: the current plan.
         """
         if self.settings.trials is not None and self.settings.baseline is None:
-            member, planned = (kernels.trial_member.py_func(self._arrays, n) for n in (number, self.planned))
+            member, planned = (trial_member.py_func(self._arrays.since, n) for n in (number, self.planned))
             if member >= 0 and number != self.planned:
                 policy = np.broadcast_to(self._arrays.trials[member].astype(np.int16), self.task.policy_shape)
                 own = Plan(policy, no_value(self.task))
