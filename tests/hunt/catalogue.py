@@ -805,7 +805,8 @@ def constructors():
             words={"low": ("low", "high"), "enter_low": ("enter_low", "enter_high"), "high": ("high", "low")},
         ),
     )
-    yield "Fleet", lambda: Call(cede.Fleet, {"learners": ([learner(), learner(seed=1)], Sequence())})
+    names = {"shared_agents": (["machine"], Sequence())}
+    yield "Fleet", lambda: Call(cede.Fleet, {"learners": ([learner(), learner(seed=1)], Sequence()), **names})
     for client in (cede.Client, cede.AsyncClient):
         yield (
             client.__name__,

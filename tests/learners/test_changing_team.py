@@ -14,7 +14,7 @@ from cede.learners.team_changes import TeamChange
 from cede.learners.trials import trial_member
 from cede.problem.team_changes import slots_after
 from cede.rows.moving import faded
-from cede.rows.places import cost_places
+from cede.rows.places import Places
 from cede.rows.stored import Counts, LayerCounts
 from cede.rows.working import count
 from cede.steps.step import Episode
@@ -186,7 +186,7 @@ def test_who_leaves_takes_only_its_own_counts(way, gone):
     environment, costs = before.environment.toarray(), before.costs.toarray()
     if learner.settings.flat:
         environment = environment.reshape(S, -1, S)[:, slots >= 0].reshape(-1, S)
-        old, new = (cost_places(one, flat=True) for one in (task, smaller))
+        old, new = (Places(one, flat=True).costs for one in (task, smaller))
         for s in range(len(new.place)):
             for slot, to in enumerate(slots):
                 if to >= 0 and new.place[s, to] >= 0:

@@ -2,7 +2,8 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
@@ -10,15 +11,21 @@ from cede._base import check
 from cede._base.interrupts import interrupts_later
 from cede._base.turns import Assignments, Change
 from cede.learners.control_loop import ControlLoop
-from cede.learners.session import Session
+from cede.learners.session import Session, check_no_sessions
+from cede.learners.shared_agents import check_agents
 from cede.learners.state import LearnerState
-from cede.learners.team_changes import LIKE_WEIGHT, After, TeamChange, changed, joined, left
+from cede.learners.team_changes import LIKE_WEIGHT, After, TeamChange, begun_again, changed, joined, left
+from cede.rows.stored import own_layers
+
+if TYPE_CHECKING:
+    from cede.rows.working import SharedCounts
 
 
 class ChangingTeam(ControlLoop):
     """A learner whose team may change between episodes. The public class is `Learner`."""
 
     _changes: tuple[TeamChange, ...] = ()
+    _shared: "SharedCounts | None"  # counts that it shares with its fleet
 
     @abstractmethod
     def _packed(self) -> LearnerState:
@@ -63,7 +70,7 @@ class ChangingTeam(ControlLoop):
         change = Change(waits=True)
         with change.lock:
             self._claim(owner, change)
-            after = joined(owner, self.task, self.settings, self._packed(), name, **options)
+            after = joined(owner, self.task, self.settings, self._with_all_agents(), name, **options)
             change.after = self._with_team(after, TeamChange(self.episode, name, "joined"))
             change.finish()
 
@@ -77,7 +84,7 @@ class ChangingTeam(ControlLoop):
         change = Change(waits=True)
         with change.lock:
             self._claim(owner, change)
-            after = left(owner, self.task, self.settings, self._packed(), name, start_agent)
+            after = left(owner, self.task, self.settings, self._with_all_agents(), name, start_agent)
             change.after = self._with_team(after, TeamChange(self.episode, name, "left"))
             change.finish()
 
@@ -94,23 +101,37 @@ class ChangingTeam(ControlLoop):
         change = Change(waits=True)
         with change.lock:
             self._claim(owner, change, recorded=True)
+            if self._shared is not None and name in self._shared.spans:
+                expected = "one that the fleet does not share: fleet.agent_changed changes it for all teams"
+                check.fail(owner, "name", repr(name), expected)
             state = changed(owner, self.task, self.settings, self._packed(), name, keep, most)
-            noted = TeamChange(self.episode, name, "changed")
-            with interrupts_later(), self._recording.together():
-                if self._recording.recorder is not None:
-                    self._recording.recorder.agent_changed(self.episode, name)
-                change.after = (*self._with_counts(state), (self, "_changes", (*self._changes, noted)))
+            with interrupts_later(), self._recording.together(None):
+                change.after = self._changed(name, state)
             change.finish()
+
+    def _changed(self, name: str, state: LearnerState | None = None) -> Assignments:
+        """Note that an agent has changed in the record, and return the assignments for it. state: None if its counts are shared."""
+        if self._recording.recorder is not None:
+            self._recording.recorder.agent_changed(self.episode, name)
+        noted = TeamChange(self.episode, name, "changed")
+        after = begun_again(self._packed()) if state is None else state
+        return (*self._with_counts(after), (self, "_changes", (*self._changes, noted)))
 
     def _claim(self, owner: str, change: Change, *, recorded: bool = False) -> None:
         """Claim the learner for a change of its team, between two episodes. recorded: whether it may be recorded."""
         change.claim(owner, [self])
+        check_no_sessions(owner, "the learner", self)
         if self.observed:
             expected = "0: end it first (end_episode), or drop it (drop_episode)"
             check.fail(owner, "the number of steps of the running episode", self.observed, expected)
         if self.recorder is not None and not recorded:
             expected = "not recorded: close that recorder, and record to another file afterwards; a record is of one team"
             check.fail(owner, "the learner", f"recorded to {str(self.recorder.path)!r}", expected)
+
+    def _with_all_agents(self) -> LearnerState:
+        """Return the stored form with the counts of agents that it shares with its fleet."""
+        state, shared = self._packed(), self._shared
+        return state if shared is None else replace(state, counts=shared.with_shared_agents(state.counts, self.task))
 
     def _with_counts(self, state: LearnerState) -> Assignments:
         """Return the assignments that replace all state, but not the running episode."""
@@ -119,6 +140,8 @@ class ChangingTeam(ControlLoop):
     def _with_team(self, after: After, noted: TeamChange) -> Assignments:
         """Return the assignments that replace task, settings and state, and note the change."""
         task, settings, state = after
-        session = Session(task, settings.structure)
-        new = {"_task": task, "_settings": settings, "_session": session, "_changes": (*self._changes, noted)}
+        if self._shared is not None:
+            check_agents("Learner", "the learner", self._shared.spans, task, settings)
+            state = replace(state, counts=replace(state.counts, layers=own_layers(state.counts, self._shared.layer_names)))
+        new = {"_task": task, "_settings": settings, "_session": Session(self, None), "_changes": (*self._changes, noted)}
         return (*((self, name, value) for name, value in new.items()), *self._with_counts(state))

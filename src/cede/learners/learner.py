@@ -184,7 +184,7 @@ class Learner(ChangingTeam):
 
         The learner drops its own environment counts, which the caller, `Fleet`, adds to the shared counts, and its plan.
         """
-        new = self._with_state(self._packed().without_environment())
+        new = self._with_state(self._packed().without_environment(environment.layer_names))
         return (*new, (self, "_shared", environment), (self, "turn", environment.turn))
 
     def _removed(self, change: Change) -> Assignments:
@@ -212,7 +212,10 @@ class Learner(ChangingTeam):
     def _alone(self) -> LearnerState:
         """Return its state for use without a fleet: with a copy of the fleet's environment counts."""
         state, shared = self._packed(), self._shared
-        return state if shared is None else state.with_environment(self._sizes, shared.store(), shared.episodes, shared.extras)
+        if shared is None:
+            return state
+        agents_episodes = shared.agents_episodes if not shared.spans.keys().isdisjoint(self.task.tables) else 0
+        return state.with_environment(self._sizes, shared.store(self.task), shared.episodes, agents_episodes, shared.extras)
 
     # ------------------------------------------------------------------------------------------------- what it knows
 

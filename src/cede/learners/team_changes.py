@@ -24,7 +24,7 @@ from cede.problem.task import Task
 from cede.problem.team_changes import slots_after, with_agent, without_agent
 from cede.rows.fading import Window, longest_window
 from cede.rows.moving import faded, keys_after, moved, moves_of, moves_of_all_agents, ring_after
-from cede.rows.places import AGENT, COSTS, ENVIRONMENT, agent_rows
+from cede.rows.places import AGENT, COSTS, ENVIRONMENT
 
 LIKE_WEIGHT = 3.0  # counts per row that a newcomer takes over from a similar agent, at most (docs/agents.md says why)
 OF_PLAN = ("planned", "stale", "policy", "value", "found", "bounds", "agents_planned_visits", "environment_planned_visits")
@@ -101,12 +101,7 @@ def left(owner: str, task: Task, settings: Settings, state: LearnerState, name: 
 def changed(owner: str, task: Task, settings: Settings, state: LearnerState, name: Any, keep: Any, most: Any) -> LearnerState:
     """Return the state after an agent has changed. The arguments are those of `Learner.agent_changed`."""
     check.choice(owner, "name", name, task.members)
-    keep = check.number(owner, "keep", keep, least=0.0)
-    if keep > 1.0:
-        check.fail(owner, "keep", keep, "a fraction, at most 1")
-    if most is not None:
-        most = check.number(owner, "most", most, least=0.0)
-        keep = keep or 1.0
+    keep, most = checked_fading(owner, keep, most)
     if settings.policy is not None:
         check.fail(owner, "learner", settings.name, "one that learns")
     whose = tables_of(task, name)
@@ -120,13 +115,25 @@ def changed(owner: str, task: Task, settings: Settings, state: LearnerState, nam
     }
     recent = state.agents_recent
     if forgets and recent.size:
-        rows = zip(task.tables, agent_rows(task, settings.structure), strict=True)
+        rows = zip(task.tables, Sizes(task, settings).places.agent_rows, strict=True)
         gone = np.concatenate([np.full(n, one in whose) for one, n in rows])
         recent = np.where((recent >= 0) & ~gone[np.maximum(recent, 0) // task.n_actions], recent, -1)
-    start = LearnerState()
-    return replace(
-        planned_anew(state), counts=replace(state.counts, layers=layers), agents_recent=recent, record=start.record
-    )  # what was proven about a baseline was proven with the old counts: its promise begins again
+    return replace(begun_again(state), counts=replace(state.counts, layers=layers), agents_recent=recent)
+
+
+def begun_again(state: LearnerState) -> LearnerState:
+    """Return a state without its plan, and without what was proven about a baseline: that was proven with the old counts."""
+    return replace(planned_anew(state), record=LearnerState().record)
+
+
+def checked_fading(owner: str, keep: Any, most: Any) -> tuple[float, float | None]:
+    """Check the arguments `keep` and `most` of `Learner.agent_changed`, and return them; with `most` alone, all may stay."""
+    keep = check.number(owner, "keep", keep, least=0.0)
+    if keep > 1.0:
+        check.fail(owner, "keep", keep, "a fraction, at most 1")
+    if most is None:
+        return keep, None
+    return keep or 1.0, check.number(owner, "most", most, least=0.0)
 
 
 def tables_of(task: Task, member: str) -> set[str]:
@@ -147,12 +154,12 @@ def planned_anew(state: LearnerState) -> LearnerState:
 
 def state_after(task: Task, after: Task, settings: Settings, told: Settings, state: LearnerState) -> LearnerState:
     """Return the state of a learner whose task and settings were `task` and `settings`, and now are `after` and `told`."""
-    structures = settings.structure, told.structure
-    moves, sizes = moves_of(task, after, structures, flat=settings.flat), Sizes(after, told)
+    before, sizes = Sizes(task, settings), Sizes(after, told)
+    moves = moves_of(before.places, sizes.places)
     layers = {
         name: moved(layer, moves[name], sizes.shapes[name]) for name, layer in state.counts.layers.items() if name in sizes.shapes
     }
-    agents = moves_of_all_agents(moves, (task, after), structures)
+    agents = moves_of_all_agents(moves, before.places, sizes.places)
     window = longest_window(told.forgetting.agents.values())
     arrays: dict[str, Any] = {
         "agents_recent": keys_after(ring_after(state.agents_recent, window, state.episodes), agents, task.n_actions),

@@ -64,6 +64,7 @@ class WorkingLearner:
     @property
     def arrays(self) -> LearnerArrays:
         """Return the arrays for the kernels, with the fleet's current table of the environment."""
+        self.counts.refresh()
         self._arrays.environment.counts = self.counts.environment
         self._arrays.costs.counts = self.counts.costs.counts
         if self.option is not None:
@@ -117,7 +118,7 @@ class WorkingLearner:
             agents, shared = self.counts.agents, self.counts.shared
             self.extras = self.option.fit("agents", self.extras, lambda: agents.seen.matrix(agents.counted), self.counts.episodes)
             shared.extras = self.option.fit(
-                "environment", shared.extras, lambda: shared.store()[ENVIRONMENT].matrix, shared.episodes
+                "environment", shared.extras, lambda: shared.store(self.task)[ENVIRONMENT].matrix, shared.episodes
             )
 
     # ------------------------------------------------------------------------------------------------- counts -> belief -> plan
@@ -125,7 +126,8 @@ class WorkingLearner:
     def put_radii(self) -> LearnerArrays:
         """Write the constants and scales of this episode's sets into the arrays; return the arrays."""
         arrays = self.arrays
-        put_radii(arrays.radii, self.scale_at(self.episode), self.sizes, self.episode, self.counts.shared.episodes)
+        counted = self.counts.shared.episodes, self.counts.agents_episodes
+        put_radii(arrays.radii, self.scale_at(self.episode), self.sizes, self.episode, *counted)
         return arrays
 
     def tie_seed(self) -> int:

@@ -5,29 +5,22 @@ from collections.abc import Mapping
 import numpy as np
 
 from cede._base.arrays import Ints
-from cede.problem.structure import Structure
-from cede.problem.task import Task
 from cede.problem.team_changes import slots_after
 from cede.rows.fading import FADED_UNIT
-from cede.rows.places import AGENT, COSTS, ENVIRONMENT, NO_INTS, agent_rows, cases_of, cost_places, layer_shapes
+from cede.rows.places import AGENT, COSTS, ENVIRONMENT, NO_INTS, Places
 from cede.rows.stored import LayerCounts
 
 Moves = Mapping[str, Ints]  # by layer: the row after the change of each row before, -1: it is gone
 
 
-def moves_of(before: Task, after: Task, structures: tuple[Structure | None, Structure | None], *, flat: bool) -> Moves:
-    """Return where the rows of each layer are after an agent has joined or left. structures: declared before and after.
-
-    flat: for UCRL2, whose environment has a row for each state and slot.
-    """
+def moves_of(old: Places, new: Places) -> Moves:
+    """Return where the rows of each layer are after an agent has joined or left. old, new: the places before and after."""
+    before, after, flat = old.task, new.task, old.flat
     slots, result = slots_after(before, after), {}
-    shapes = [
-        layer_shapes(task, flat=flat, structure=structure) for task, structure in zip((before, after), structures, strict=True)
-    ]
-    cases = dict(zip(before.tables, cases_of(before, structures[0]), strict=True))
-    for name, shape in shapes[0].items():
+    cases = dict(zip(before.tables, old.cases, strict=True))
+    for name, shape in old.shapes.items():
         table = name.removeprefix(AGENT)
-        if name.startswith(AGENT) and name in shapes[1]:
+        if name.startswith(AGENT) and name in new.shapes:
             own, first = slots[before.layout.slots(before.tables.index(table))], after.layout.first_slot[after.tables.index(table)]
             rows = (own - first)[:, None] * cases[table] + np.arange(cases[table])
             result[name] = np.where(own[:, None] >= 0, rows, -1).ravel()
@@ -38,12 +31,12 @@ def moves_of(before: Task, after: Task, structures: tuple[Structure | None, Stru
     if flat:
         columns, states = int(after.layout.n_slots.sum()), np.arange(before.n_periods * before.n_states)[:, None]
         result[ENVIRONMENT] = np.where(slots >= 0, states * columns + slots, -1).ravel()
-    old, new = (cost_places(task, flat=flat, structure=s) for task, s in zip((before, after), structures, strict=True))
-    if old.place.size and flat:
-        kept = old.place >= 0
-        result[COSTS][old.place[kept]] = np.where(slots >= 0, new.place[:, slots], -1)[kept]
-    if old.enter_place.size:
-        result[COSTS][old.enter_place[old.enter_place >= 0]] = new.enter_place[new.enter_place >= 0]
+    if old.costs.place.size and flat:
+        kept = old.costs.place >= 0
+        result[COSTS][old.costs.place[kept]] = np.where(slots >= 0, new.costs.place[:, slots], -1)[kept]
+    if old.costs.enter_place.size:
+        arriving = old.costs.enter_place, new.costs.enter_place
+        result[COSTS][arriving[0][arriving[0] >= 0]] = arriving[1][arriving[1] >= 0]
     return result
 
 
@@ -63,13 +56,11 @@ def keys_after(keys: Ints, rows: Ints, columns: int) -> Ints:
     return np.where(inside & (rows[row] >= 0), rows[row] * columns + column, -1) if rows.size else np.full_like(keys, -1)
 
 
-def moves_of_all_agents(moves: Moves, tasks: tuple[Task, Task], structures: tuple[Structure | None, Structure | None]) -> Ints:
-    """Return the moves of the rows of all agents below one another. tasks, structures: before and after."""
-    first = {}
-    for name, n in zip(tasks[1].tables, np.cumsum([0, *agent_rows(tasks[1], structures[1])]).tolist(), strict=False):
-        first[name] = n
+def moves_of_all_agents(moves: Moves, old: Places, new: Places) -> Ints:
+    """Return the moves of the rows of all agents below one another."""
+    first = dict(zip(new.task.tables, np.cumsum([0, *new.agent_rows]).tolist(), strict=False))
     parts = [NO_INTS]
-    for name in tasks[0].tables:
+    for name in old.task.tables:
         rows = moves[f"{AGENT}{name}"]
         parts.append(np.where(rows >= 0, rows + first.get(name, 0), -1))
     return np.concatenate(parts)
