@@ -51,8 +51,8 @@ def test_cost_radius_is_jakschs():
 def test_first_episode_and_huge_state_spaces_stay_finite():
     """NOTES, traps 2 and 3: log 0 and 2^(|S| + 1)."""
     sizes = radius_sizes(Sizes(cede.worlds.riverswim().task, cede.ucrl2_mc(cede.worlds.riverswim().task).settings))
-    assert constants_of(sizes, 0.0, 0.0) == constants_of(sizes, 1.0, 1.0)
-    assert constants_of(sizes, 0.0, 0.0) < constants_of(sizes, 20.0, 20.0)
+    assert constants_of(sizes, 0.0, 0.0, 0.0) == constants_of(sizes, 1.0, 1.0, 1.0)
+    assert constants_of(sizes, 0.0, 0.0, 0.0) < constants_of(sizes, 20.0, 20.0, 20.0)
     constant = printed_constant(1, 3 * 10**5, 10**5, 1, 0.1)
     assert constant == pytest.approx(2 * (math.log(3e6) + 100_001 * math.log(2)))
 

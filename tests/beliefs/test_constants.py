@@ -72,22 +72,24 @@ def test_the_linear_part_of_intervals():
     [(BERNSTEIN_INTERVALS, log(3 * 8 / 0.1)), (UCRL2_INTERVALS, 3.5 * log(2 * 140 * 8 / 0.1)), (NO_INTERVALS, 0.0)],
 )
 def test_constants_of_both_layers_and_of_costs(kind, expected):
-    """Agents know their own steps, the environment all that were seen in it; costs have a delta of their own."""
+    """Agents have the steps of all teams that share them, the environment all in it; costs have a delta of their own."""
     sizes = RadiusSizes(agents_kind=PRINTED, environment_kind=APPENDIX, delta=0.2, horizon=7, outcomes=6, n_actions=2, agent_rows=9)
     sizes.environment_rows, sizes.cost_kind, sizes.cost_rows, sizes.cost_delta = 12, kind, 8, 0.1
-    agents, environment, cost = constants_of(sizes, 140.0, 350.0)
-    assert agents == pytest.approx(2 * log(140.0**7 * 9 * 2**3 / 0.2), rel=1e-14)
+    agents, environment, cost = constants_of(sizes, 140.0, 350.0, 210.0)
+    assert agents == pytest.approx(2 * log(210.0**7 * 9 * 2**3 / 0.2), rel=1e-14)
     assert environment == pytest.approx(14 * 6 * log(2 * 350 * 12 / 0.2), rel=1e-14)
     assert cost == pytest.approx(expected, rel=1e-14)
-    assert constants_of(sizes, 0.0, 0.0) == constants_of(sizes, 1.0, 1.0)
+    assert constants_of(sizes, 0.0, 0.0, 0.0) == constants_of(sizes, 1.0, 1.0, 1.0)
 
-    names = ("agents", "environment", "cost", "steps", "common", "agents_scale", "environment_scale")
+    names = ("agents", "environment", "cost", "steps", "common", "crew", "agents_scale", "environment_scale")
     ahead = RadiiAhead(**{name: np.full((1, 3), np.nan) for name in names})
-    constants_ahead(sizes, 21, 50, ahead)  # before episode 21 this team saw 20 episodes of 7 steps, its fleet 50
+    constants_ahead(sizes, 21, 50, 30, ahead)  # before episode 21 this team saw 20 episodes of 7 steps, its fleet 50, its agents 30
     assert ahead.steps.tolist() == [[140.0, 147.0, 154.0]]
     assert ahead.common.tolist() == [[350.0, 357.0, 364.0]]
+    assert ahead.crew.tolist() == [[210.0, 217.0, 224.0]]
     for i in range(3):
-        assert (ahead.agents[0, i], ahead.environment[0, i], ahead.cost[0, i]) == constants_of(sizes, 140.0 + 7 * i, 350.0 + 7 * i)
+        steps = 140.0 + 7 * i, 350.0 + 7 * i, 210.0 + 7 * i
+        assert (ahead.agents[0, i], ahead.environment[0, i], ahead.cost[0, i]) == constants_of(sizes, *steps)
 
 
 def test_no_costs_to_learn_is_no_failure():

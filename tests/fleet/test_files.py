@@ -365,7 +365,7 @@ FORMATS = {
     5: "c8ec19a0409d1da9",
     6: "93e68d5eb495c468",
     7: "6a4bcdc41da61bac",
-    8: "12e7691c7219aac1",
+    8: "fb099861d16ea87f",
 }
 
 
@@ -373,7 +373,7 @@ def featured(task):
     return cede.posterior_sampling(task, features=np.arange(task.n_states)).settings
 
 
-LEARNER = ["task", "settings", "seed", "state", "steps", "charged", "sessions", "recorded"]  # what a file holds of a learner
+LEARNER = ["task", "settings", "seed", "state", "steps", "charged", "sessions", "recorded", "changes"]  # what a file has of one
 
 
 def format_digest():

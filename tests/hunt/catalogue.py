@@ -827,7 +827,8 @@ def constructors():
             },
         ),
     )
-    yield "Fleet", lambda: Call(cede.Fleet, {"learners": ([learner(), learner(seed=1)], Sequence())})
+    names = {"shared_agents": (["machine"], Sequence())}
+    yield "Fleet", lambda: Call(cede.Fleet, {"learners": ([learner(), learner(seed=1)], Sequence()), **names})
     for client in (cede.Client, cede.AsyncClient):
         yield (
             client.__name__,
@@ -1309,6 +1310,11 @@ def methods():
         return Call(subject.learn_from, given, subject, {"log": words})
 
     yield "Learner.learn_from", learn_from
+    costs = {"control_cost": (0.1, Number()), "switch_cost": (0.1, Number()), "weight": (2.0, Number(0.0))}
+    new = {"name": ("new", Name()), **costs, "like": ("machine", Choice()), "takeover_delay": (1, Integer(0, 1000))}
+    yield "Learner.add_agent", of(learner, "add_agent", **new)
+    yield "Learner.remove_agent", of(learner, "remove_agent", name=("machine", Choice()), start_agent=("human", Choice()))
+    yield "Learner.agent_changed", of(learner, "agent_changed", name=("machine", Choice()), keep=(0.5, Number(0.0, 1.0)))
     yield "Fleet.add", of(fleet, "add", learner=(learner(), Instance()))
     yield "Fleet.remove", of(fleet, "remove", learner=(1, Integer(0, 1)))
     yield "Fleet.save", of(fleet, "save", path=(somewhere(), FilePath()))

@@ -116,7 +116,7 @@ def test_more_counts_than_steps_are_refused():
         at = next(i for i in range(2) if arrays[f"state/counts/{i}/number"].size)  # one of the two agents
         arrays[f"state/counts/{at}/number"][0] += 100
 
-    with pytest.raises(cede.UnreadableFile, match="the sum of the counts of agents is 112, must be possible in 3 episodes"):
+    with pytest.raises(cede.UnreadableFile, match=r"the sum of the counts of agent/.* is 1\d\d, must be possible in 3 episodes"):
         cede.load(forged(bytes_of(learner), "learner", more))
     counts = learner.counts
     with pytest.raises(ValueError, match="the sum of the counts of environment is 12, must be possible in 1 episodes of 4 steps"):

@@ -112,7 +112,7 @@ def test_ucrl2_bounds_the_mean_cost_of_an_agent_where_it_depends_on_the_action()
         learner.settings.scale,
         radius_sizes(Sizes(learner.task, learner.settings)),
         learner.episode,
-        learner.environment_episodes,
+        *[learner.episode - 1] * 2,
     )
     believe(arrays, 0)
     lower = arrays.model.problem.env_cost

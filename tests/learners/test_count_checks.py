@@ -122,7 +122,7 @@ def test_a_learner_that_begins_with_counts():
     counts = seen.counts
     assert Learner(TASK, seen.settings, counts=counts).counts.agents.sum() == 60
     half = Counts.of(TASK, counts.agents * 0.5, counts.environment, 3)
-    with pytest.raises(ValueError, match=r"a count of agent/p=0\.\d is .*, must be whole: it forgets nothing"):
+    with pytest.raises(ValueError, match=r"a count of agent/p=0\.\d is .*, must be whole, or a multiple of 1/1024"):
         Learner(TASK, seen.settings, counts=half)
     faded = Learner(TASK, cede.ucrl2_mc(TASK, forget=cede.HalfLife(10)).settings, counts=half)
     assert faded.counts.agents.sum() == 30

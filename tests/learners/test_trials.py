@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cede
-from cede.learners.promises import TrialEpisodes, first_trial_from, trial_at
+from cede.learners.promises import TrialEpisodes, trial_at, trials_from
 
 SWIM = cede.worlds.riverswim([0.1, 0.5, 0.9], switch_cost=0.05)
 
@@ -27,13 +27,13 @@ def played(learner, mdp, episodes, seed=0):
 
 
 def test_the_schedule_slowly():
-    for n in (1, 2, 3, 5):
-        expected, begin = set(), 0
-        while begin < 5000:
-            expected |= set(range(begin + 1, begin + n + 1))
-            begin = 8 * max(begin, n)
-        for k in range(1, 5000):
-            assert first_trial_from(n, k) == min(one for one in expected if one >= k) if k <= max(expected) else True
+    expected, begin = {}, 0
+    while begin < 5000:
+        expected |= {begin + 1: "p=0.1", begin + 2: "p=0.5", begin + 3: "p=0.9"}
+        begin = 8 * max(begin, 3)
+    for k in range(1, 1537):
+        assert next(trials_from(SWIM.task, TrialEpisodes(), k)) == min(one for one in expected.items() if one[0] >= k)
+        assert trial_at(SWIM.task, TrialEpisodes(), k) == expected.get(k)
 
 
 def test_none_and_some():

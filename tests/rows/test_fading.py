@@ -228,7 +228,7 @@ def test_counts_that_do_not_fit_are_refused():
     task = cede.worlds.riverswim().task
     fading, plain = cede.ucrl2_mc(task, forget=cede.HalfLife(3)), cede.ucrl2_mc(task)
     cede.simulate(cede.worlds.riverswim(), fading, 5, progress=False)
-    with pytest.raises(ValueError, match=r"a count of agent/p=0 is .*, must be whole: it forgets nothing"):
+    with pytest.raises(ValueError, match=r"a count of agent/p=0 is .*, must be whole, or a multiple of 1/1024: it forgets nothing"):
         Learner(task, plain.settings, counts=fading.counts)
     with pytest.raises(ValueError, match=r"counts is given, must be left out with Window\(episodes=3\)"):
         Learner(task, cede.ucrl2_mc(task, forget=cede.Window(3)).settings, counts=plain.counts)

@@ -38,8 +38,9 @@ class Radii(Bundle):
     agents: float  # constants
     environment: float
     cost: float
-    steps: float  # counted before; and in the environment, by all teams that share it
+    steps: float  # counted before; in the environment, by all teams that share it; and into agents, if teams share some
     common: float
+    crew: float
     agents_scale: float
     environment_scale: float
 
@@ -52,6 +53,7 @@ class RadiiAhead(Bundle):
     cost: Float2
     steps: Float2
     common: Float2
+    crew: Float2
     agents_scale: Float2
     environment_scale: Float2
 
@@ -64,58 +66,64 @@ def set_radii(radii, ahead, age, i):
     radii.cost = ahead.cost[age, i]
     radii.steps = ahead.steps[age, i]
     radii.common = ahead.common[age, i]
+    radii.crew = ahead.crew[age, i]
     radii.agents_scale = ahead.agents_scale[age, i]
     radii.environment_scale = ahead.environment_scale[age, i]
 
 
 @kernel
-def constants_of(sizes, steps, common):
+def constants_of(sizes, steps, common, crew):
     """Return the constants of agents, environment and costs after so many steps.
 
-    common: steps in the environment's table. All teams of a fleet count into one table, and Lemma 3 needs t_k to be at
-    least the visits of a row. Both count from 1: the paper's (k - 1) L is 0 in the first episode, and has no logarithm.
+    common: steps in the environment's table; crew: in the agents' tables. Teams of a fleet count into one table, and Lemma 3 needs
+    t_k to be at least the visits of a row. All count from 1: the paper's (k - 1) L is 0 in the first episode, and has no logarithm.
     """
-    steps, common, delta = max(1.0, steps), max(1.0, common), sizes.delta
-    agents = constant_of(sizes.agents_kind, steps, sizes.agent_rows, sizes.n_actions, sizes.agent_values, delta)
+    steps, common, crew, delta = max(1.0, steps), max(1.0, common), max(1.0, crew), sizes.delta
+    agents = constant_of(sizes.agents_kind, crew, sizes.agent_rows, sizes.n_actions, sizes.agent_values, delta)
     environment = constant_of(sizes.environment_kind, common, sizes.environment_rows, sizes.outcomes, sizes.state_values, delta)
     return agents, environment, cost_constant_of(sizes.cost_kind, steps, sizes.cost_rows, sizes.cost_delta)
 
 
-@unit(types.none, RadiusSizes, types.int64, types.int64, RadiiAhead)
-def constants_ahead(sizes, episode, environment_episodes, ahead):
+@unit(types.none, RadiusSizes, types.int64, types.int64, types.int64, RadiiAhead)
+def constants_ahead(sizes, episode, environment_episodes, agents_episodes, ahead):
     """Write the constants of the next episodes, from `episode` on, for the first age.
 
-    environment_episodes: counted into the environment's table so far.
+    environment_episodes, agents_episodes: counted into the tables of the environment and of agents so far.
     """
     for i in range(ahead.cost.shape[1]):
         steps, common = float((episode + i - 1) * sizes.horizon), float((environment_episodes + i) * sizes.horizon)
         ahead.steps[0, i], ahead.common[0, i] = steps, common
-        ahead.agents[0, i], ahead.environment[0, i], ahead.cost[0, i] = constants_of(sizes, steps, common)
+        ahead.crew[0, i] = crew = float((agents_episodes + i) * sizes.horizon)
+        ahead.agents[0, i], ahead.environment[0, i], ahead.cost[0, i] = constants_of(sizes, steps, common, crew)
 
 
 @kernel
 def put_constants(sizes, more, ahead, age, radii):
     """Write the constants after `more` steps of a team of some age since `ahead` was made; for runs without horizon."""
-    radii.steps, radii.common = ahead.steps[age, 0] + more, ahead.common[age, 0] + more
-    radii.agents, radii.environment, radii.cost = constants_of(sizes, radii.steps, radii.common)
+    radii.steps, radii.common, radii.crew = ahead.steps[age, 0] + more, ahead.common[age, 0] + more, ahead.crew[age, 0] + more
+    radii.agents, radii.environment, radii.cost = constants_of(sizes, radii.steps, radii.common, radii.crew)
     radii.agents_scale, radii.environment_scale = ahead.agents_scale[age, 0], ahead.environment_scale[age, 0]
 
 
-def radii_ahead(scale: Scale, sizes: RadiusSizes, episode: int, environment_episodes: int, n: int) -> dict[str, Floats]:
+def radii_ahead(
+    scale: Scale, sizes: RadiusSizes, episode: int, environment_episodes: int, agents_episodes: int, n: int
+) -> dict[str, Floats]:
     """Return the constants and scales of n episodes from `episode` on: (n,) arrays by the names of `Radii`.
 
-    environment_episodes: how many episodes were counted into the environment before. If the scale function of a later episode
-    fails, the arrays end before it; they hold at least one episode.
+    environment_episodes, agents_episodes: how many episodes were counted into the environment, and into agents, before. If the
+    scale function of a later episode fails, the arrays end before it; they hold at least one episode.
     """
     scales = {f"{layer}_scale": scale.ahead(layer, episode, n) for layer in ("agents", "environment")}
     n = min(len(part) for part in scales.values())
-    constants = {name: np.empty((1, n)) for name in ("agents", "environment", "cost", "steps", "common")}
+    constants = {name: np.empty((1, n)) for name in ("agents", "environment", "cost", "steps", "common", "crew")}
     rows = {**constants, **{name: part[None, :n].copy() for name, part in scales.items()}}
-    constants_ahead(sizes, episode, environment_episodes, RadiiAhead(**rows))
+    constants_ahead(sizes, episode, environment_episodes, agents_episodes, RadiiAhead(**rows))
     return {name: part[0] for name, part in rows.items()}
 
 
-def put_radii(radii: Radii, scale: Scale, sizes: RadiusSizes, episode: int, environment_episodes: int) -> None:
+def put_radii(
+    radii: Radii, scale: Scale, sizes: RadiusSizes, episode: int, environment_episodes: int, agents_episodes: int
+) -> None:
     """Write the constants and scales of one episode into `radii`. The arguments are those of `radii_ahead`."""
-    for name, numbers in radii_ahead(scale, sizes, episode, environment_episodes, 1).items():
+    for name, numbers in radii_ahead(scale, sizes, episode, environment_episodes, agents_episodes, 1).items():
         setattr(radii, name, float(numbers[0]))

@@ -40,6 +40,7 @@ class RunState:
     shared: Mapping[str, Table]  # by layer: counts that teams share; without layers that no team shares
     environment_episodes: int  # episodes in the shared environment counts
     extras: Extras = field(default_factory=dict)  # of the shared environment
+    agents_episodes: int = 0  # episodes of all teams that share agents
 
 
 class Checkpoint:
@@ -84,7 +85,7 @@ class Checkpoint:
         arrays = {f"groups/{i}/{name}": array for i, state in enumerate(states) for name, array in state.items()}
         arrays |= {f"ledger/{name}": column for name, column in record.ledger.first(now.done).items()}
         if now.shared:
-            header["environment_episodes"] = now.environment_episodes
+            header |= {"environment_episodes": now.environment_episodes, "agents_episodes": now.agents_episodes}
             arrays |= pack_shared(now.shared, now.extras)
         try:
             save_arrays(self.path, KIND, SCHEMA, header, arrays)
@@ -119,11 +120,12 @@ def unpack_run(
 ) -> tuple[RunState, list[Arrays]]:
     """Do the work of `Checkpoint.load` after the check of the header. Every array is checked, since kernels do not check them."""
     done = check.integer("file", "done", header["done"], 0, record.ledger.cost.shape[1])
-    counted, shared = 0, {}
+    counted, crew, shared = 0, 0, {}
     extras: Extras = {}
     sharing = [group for group in groups if group.shared]
     if now.shared:
         counted = check.integer("file", "episodes", header["environment_episodes"], 0, most_episodes(groups[0].task))
+        crew = check.integer("file", "agents_episodes", header["agents_episodes"], 0, most_episodes(groups[0].task))
         shapes = {name: (table.n_rows, table.n_columns) for name, table in now.shared.items()}
         layers = unpack_shared(arrays, shapes, sharing[0].settings.outcomes)
         shared = {name: layer.table() for name, layer in layers.items()}
@@ -133,7 +135,7 @@ def unpack_run(
     states = [below(arrays, f"groups/{i}") for i in range(len(groups))]
     for i, (state, group) in enumerate(zip(states, groups, strict=True)):
         steps = done if group.task.horizon is not None else done * group.block
-        played = np.array([episodes for episodes, _ in group.ages], dtype=np.int64)[group.age] + steps
+        played = np.array([episodes for episodes, *_ in group.ages], dtype=np.int64)[group.age] + steps
         check_states(f"file, group {i}", group, state, played)
     results = record.ledger.first(done)
     for name, column in results.items():
@@ -144,7 +146,7 @@ def unpack_run(
             check.finite("file", name, entries)
     for name, column in results.items():
         column[...] = arrays[f"ledger/{name}"]
-    return RunState(0, done, shared, counted, extras), states
+    return RunState(0, done, shared, counted, extras, crew), states
 
 
 def sampled(scale: Scale, layer: str) -> list[float]:
@@ -180,11 +182,11 @@ def fingerprint(
         digest.update(repr(about).encode())
         digest.update(archive.digest(group.environment).encode())
         add(*(sampled(scale, layer) for layer in ("agents", "environment")), group.team)
-        add(*(group.state[name] for name in sorted(group.state)))
+        add(*(group.state[name] for name in sorted(group.state)), group.shared_rows, np.array(group.ages))
     for mdp, learner in zip(mdps, learners, strict=True):
         add(mdp.task.control_cost, mdp.task.switch_cost, mdp.task.start_agent, learner.seed, *mdp.policies)
     for table in now.shared.values():
         layer = LayerCounts.of_table(table)
-        add(layer.key, layer.number, now.environment_episodes)
+        add(layer.key, layer.number, now.environment_episodes, now.agents_episodes)
     add(*(now.extras[name] for name in sorted(now.extras)))
     return digest.hexdigest()

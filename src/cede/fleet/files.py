@@ -18,7 +18,7 @@ from cede.learners.files import Header, pack_settings
 from cede.learners.learner import Learner
 from cede.problem.structure import Outcomes
 from cede.problem.task import Task
-from cede.rows.places import COSTS, ENVIRONMENT, Shape
+from cede.rows.places import AGENTS, COSTS, ENVIRONMENT, Shape
 from cede.rows.stored import LayerCounts, check_layer, check_outcomes_counted, check_sums
 from cede.rows.working import SharedCounts
 
@@ -45,9 +45,12 @@ def pack_fleet(task: Task, learners: Sequence[Learner], environment: SharedCount
     header: Header = {"groups": groups, "learners": about_learners, "environment": None}
     header["task"] = archive.describe(task, "first", arrays)
     if environment is not None:
-        arrays |= pack_shared({ENVIRONMENT: environment.table, COSTS: environment.costs}, environment.extras)
+        shared = {ENVIRONMENT: environment.table, COSTS: environment.costs, AGENTS: environment.agents}
+        arrays |= pack_shared(shared, environment.extras)
         described = archive.describe(environment.structure, "environment/structure", arrays)
+        spans = [[name, span.first, span.rows, span.varies_with, span.structure] for name, span in environment.spans.items()]
         header["environment"] = {"episodes": environment.episodes, "structure": described}
+        header["environment"] |= {"agents": spans, "agents_episodes": environment.agents_episodes}
     return header, arrays
 
 

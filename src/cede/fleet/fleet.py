@@ -25,16 +25,21 @@ from cede.learners.learner import Learner
 from cede.learners.options import checked_task
 from cede.learners.session import check_no_sessions
 from cede.learners.settings import Settings, for_newcomer
+from cede.learners.shared_agents import check_agents, spans_of
 from cede.learners.state import Sizes
+from cede.learners.team_changes import checked_fading
 from cede.problem.features import Features, same_features
 from cede.problem.policies import known_policies
 from cede.problem.structure import Structure
 from cede.problem.task import Task
-from cede.rows.places import COSTS, ENVIRONMENT
-from cede.rows.stored import LayerCounts
-from cede.rows.working import SharedCounts
+from cede.rows.moving import faded
+from cede.rows.places import AGENT, COSTS, ENVIRONMENT
+from cede.rows.stored import LayerCounts, below_one_another
+from cede.rows.working import AgentSpan, SharedCounts
 
 MOST_LEARNERS = 1000  # whose names are looked at for a repr
+SHARED_TABLES = ("table", "costs", "agents")  # of `SharedCounts`
+SHARED_FIELDS = (*SHARED_TABLES, "episodes", "agents_episodes", "extras")
 
 
 class Fleet:
@@ -44,13 +49,18 @@ class Fleet:
     beside the others unchanged. Teams may differ in their agents, costs and settings; states, actions, environment costs and
     horizon must be the same. Earlier environment counts of the learners are added to those of the fleet.
 
+    shared_agents: names of agents whose behaviour is learned once for all teams that share and have a member of this name, as one
+    autonomy in fifty robots: their places point to the same rows. In all these teams its policy must vary with the same, and the
+    same structure must be declared of it; its counts cannot fade.
+
     A fleet and its learners are thread-safe: calls wait for one another, and are refused during a run (`simulate_fleet`).
     """
 
-    def __init__(self, learners: Sequence[Learner]) -> None:
+    def __init__(self, learners: Sequence[Learner], *, shared_agents: Sequence[str] = ()) -> None:
         self.turn = Turn(is_fleet=True)
         self._learners: tuple[Learner, ...] = ()
         self._environment: SharedCounts | None = None
+        self._spans: dict[str, AgentSpan] = {}  # rows of shared agents
         members = check.items("Fleet", "learners", learners, "at least one Learner")
         if not members:
             check.fail("Fleet", "learners", "empty", "at least one Learner")
@@ -66,6 +76,9 @@ class Fleet:
         for i, settings in sharing.items():
             check_features("Fleet", f"learner {i}", features, settings)
             same_structure("Fleet", f"learner {i}", shared_structure(first), shared_structure(settings))
+        self._spans = spans_of("Fleet", shared_agents, members)
+        for i in sharing:
+            check_agents("Fleet", f"learner {i}", self._spans, members[i].task, members[i].settings)
         change = Change(waits=True)
         with change.lock:
             change.claim("Fleet", [self, *members])  # locks them; they may have changed since they were checked
@@ -79,6 +92,7 @@ class Fleet:
         """Make a fleet from a file. environment: the shared counts, which include those of the learners."""
         fleet = cls.__new__(cls)
         fleet._learners, fleet._environment, fleet._task = (), environment, task
+        fleet._spans = {} if environment is None else dict(environment.spans)
         fleet.turn = Turn(is_fleet=True)
         if environment is not None:
             environment.turn = fleet.turn
@@ -110,6 +124,17 @@ class Fleet:
         return self._environment
 
     @property
+    def shared_agents(self) -> tuple[str, ...]:
+        """Return the names of the agents whose behaviour is learned once for all teams."""
+        return tuple(self._spans)
+
+    @property
+    @one_at_a_time
+    def agents_episodes(self) -> int:
+        """Return how many episodes were counted of the teams that have shared agents."""
+        return 0 if self._environment is None else self._environment.agents_episodes
+
+    @property
     def learners(self) -> tuple[Learner, ...]:
         """Return the learners of all teams, in order."""
         self.turn.settle()
@@ -126,6 +151,10 @@ class Fleet:
             return plural(len(self._learners), "team"), listed(names), counted, repr(self._task)
 
         return short_repr(self, parts)
+
+    def __getitem__(self, team: int) -> Learner:
+        """Return the learner of a team."""
+        return self.learners[check.index("Fleet", "the number of a team", team, len(self))]
 
     def __iter__(self) -> Iterator[Learner]:
         return iter(self.learners)
@@ -149,7 +178,7 @@ class Fleet:
         """Return the shared counts of a layer. place, what: for the error if no team shares."""
         if self._environment is None:
             check.fail("Fleet", place, "shared by no team", f"asked of a fleet with a learner that shares {what}")
-        return self._environment.store()[layer]
+        return LayerCounts.of_table(self._environment.table if layer == ENVIRONMENT else self._environment.costs)
 
     @property
     @one_at_a_time
@@ -214,6 +243,30 @@ class Fleet:
             change.finish()
         return newcomer
 
+    def agent_changed(self, name: str, *, keep: float = 0.0, most: float | None = None) -> None:
+        """Note that a shared agent behaves differently from now on, in all teams. The arguments are those of
+        `Learner.agent_changed`, which is for agents that a team has to itself.
+        """
+        owner = "Fleet.agent_changed"
+        check.choice(owner, "name", name, self.shared_agents)
+        keep, most = checked_fading(owner, keep, most)
+        change = Change(waits=True)
+        with change.lock:
+            change.claim(owner, [self])
+            change.claim(owner, self._learners)
+            for i, learner in enumerate(self._learners):
+                no_running_episode(owner, f"learner {i}", learner)
+            shared = self._environment
+            assert shared is not None
+            whose = {name, f"{name} (taking over)"}
+            parts = {one: faded(layer, keep, most) if one in whose else layer for one, layer in shared.agent_layers().items()}
+            having = [one for one in self._learners if one.shared_environment is shared and name in one.task.members]
+            change.after = (
+                (shared, "agents", below_one_another(parts, {one: layer.shape for one, layer in parts.items()}).table()),
+                *(done for learner in having for done in learner._changed(name)),
+            )
+            change.finish()
+
     def merge(self, other: "Fleet") -> None:
         """Take over all teams of another fleet, which is empty afterwards. Environment counts are added."""
         if not isinstance(other, Fleet) or other is self:
@@ -230,6 +283,9 @@ class Fleet:
         same_environment(owner, "the other fleet", self._task, other._task)
         if self._environment is not None and other._environment is not None:
             same_structure(owner, "the other fleet", self._environment.structure, other._environment.structure)
+        if self._spans != other._spans:
+            shown = [", ".join(map(check.printable, fleet._spans)) or "none" for fleet in (other, self)]
+            check.fail(owner, "the shared agents of the other fleet", shown[0], f"those of this one, {shown[1]}")
         for i, learner in enumerate(other._learners):
             no_running_episode(owner, f"learner {i} of the other fleet", learner)
             if learner.settings.can_share:
@@ -252,6 +308,7 @@ class Fleet:
             check_features(owner, who, features_of(self._learners), learner.settings)
             if self._environment is not None:
                 same_structure(owner, who, self._environment.structure, shared_structure(learner.settings))
+            check_agents(owner, who, self._spans, learner.task, learner.settings)
         no_running_episode(owner, who, learner)
 
     def _with(self, learners: Sequence[Learner]) -> Assignments:
@@ -259,7 +316,7 @@ class Fleet:
         counted = None
         for learner in learners:
             if learner.settings.can_share:
-                counted = self._counted(counts_of(learner), counted)
+                counted = self._counted(counts_of(learner, self._spans), counted)
         return (*self._into(counted), *self._members(learners, self._environment or counted))
 
     def _counted(self, more: SharedCounts, so_far: SharedCounts | None = None) -> SharedCounts:
@@ -269,13 +326,17 @@ class Fleet:
         """
         if so_far is None:
             like, known = self._environment or more, self._environment is not None
-            tables = [table.copy() if known else Table.empty(table.n_rows, table.n_columns) for table in (like.table, like.costs)]
-            so_far = replace(like, table=tables[0], costs=tables[1], turn=self.turn)
-            so_far.episodes, so_far.extras = (like.episodes, like.extras) if known else (0, {})
-        for mine, layer in zip((so_far.table, so_far.costs), more.store().values(), strict=True):
+            tables = {name: getattr(like, name) for name in SHARED_TABLES}
+            copies: dict[str, Any] = {name: t.copy() if known else Table.empty(t.n_rows, t.n_columns) for name, t in tables.items()}
+            so_far = replace(like, **copies, turn=self.turn)
+            if not known:
+                so_far.episodes, so_far.agents_episodes, so_far.extras = 0, 0, {}
+        for name in SHARED_TABLES:
+            layer = LayerCounts.of_table(getattr(more, name), more.rows if name == "table" else None)
             if len(layer.key):
-                mine.add(layer.key, layer.number)
+                getattr(so_far, name).add(layer.key, layer.number)
         so_far.episodes += more.episodes
+        so_far.agents_episodes += more.agents_episodes
         so_far.extras = so_far.extras or more.extras
         return so_far
 
@@ -285,7 +346,7 @@ class Fleet:
             return ()
         if self._environment is None:
             return ((self, "_environment", counted),)
-        return tuple((self._environment, name, getattr(counted, name)) for name in ("table", "costs", "episodes", "extras"))
+        return tuple((self._environment, name, getattr(counted, name)) for name in SHARED_FIELDS)
 
     def _members(self, learners: Sequence[Learner], environment: SharedCounts | None) -> Assignments:
         """Return the assignments that make learners members of the fleet. environment: the shared counts from then on."""
@@ -322,12 +383,18 @@ class Fleet:
         self._learners = tuple(learners)
 
 
-def counts_of(learner: Learner) -> SharedCounts:
-    """Return the environment counts of a learner that belongs to no fleet."""
+def counts_of(learner: Learner, spans: Mapping[str, AgentSpan]) -> SharedCounts:
+    """Return the counts that a learner, which belongs to no fleet, will share. spans: of shared agents."""
     state = learner._packed()
     shapes = Sizes(learner.task, learner.settings).shapes
     environment = SharedCounts.load(state.counts, shapes, structure=shared_structure(learner.settings))
     environment.extras = of_layer(state.extras, ENVIRONMENT)
+    if spans:
+        counts, columns = state.counts, learner.task.n_actions
+        shared = below_one_another(counts.layers, {f"{AGENT}{name}": (span.rows, columns) for name, span in spans.items()})
+        environment.agents, environment.spans = shared.table(), spans
+        if not spans.keys().isdisjoint(learner.task.tables):
+            environment.agents_episodes = counts.episodes + counts.others_episodes
     return environment
 
 

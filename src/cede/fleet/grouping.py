@@ -21,13 +21,14 @@ from cede.learners.stacks import check_stack, part_of, stack_states
 from cede.learners.state import Arrays, LearnerState, Sizes
 from cede.problem.model import Environment, TwoLayerMDP
 from cede.problem.task import Task
-from cede.rows.places import Shape
+from cede.rows.places import NO_INTS, Places, Shape
 
 if TYPE_CHECKING:
     from cede.learners.learner import Learner
 
 Streams = NDArray[np.uint64]  # (n, 4): the random stream of each team, see `draw_uniform`
-Age = tuple[int, int]  # before the run: episodes of the learner, and episodes in its own environment counts
+# Before the run: episodes of the learner, episodes in its own environment counts, and of others in its own counts of agents.
+Age = tuple[int, int, int]
 
 # State of each team during a run, beside the state of its learner: shape and type.
 RUN_FIELDS: dict[str, tuple[tuple[int, ...], Any]] = {
@@ -63,6 +64,7 @@ class TeamGroup:
     vary: Ints  # (D,) how the policies of the true agents vary: CONSTANT, BY_TIME or BY_PREV_AGENT
     environment: Environment  # the true environment
     shared: bool  # whether these teams share the fleet's belief about the environment
+    shared_rows: Ints  # (agents' rows,) the row of shared agents' counts; -1: the team's own
     block: int  # without horizon: steps that are recorded together; else the horizon
     ages: Sequence[Age]  # the different ages of its teams
     team: Ints  # (n,) indices in the fleet
@@ -117,7 +119,7 @@ def group_teams(
         mdp, learner = mdps[places[0]], learners[places[0]]
         tasks, n = [learners[i].task for i in places], len(places)
         bounded = learner.settings.limits is not None or learner.settings.baseline is not None
-        ages = [(states[i].episodes, states[i].environment_episodes) for i in places]
+        ages = [(states[i].episodes, states[i].environment_episodes, states[i].counts.others_episodes) for i in places]
         age_numbers = {age: number for number, age in enumerate(dict.fromkeys(ages))}
         group = TeamGroup(
             number=len(groups),
@@ -126,6 +128,7 @@ def group_teams(
             vary=mdp.task.layout.vary,
             environment=mdp.environment,
             shared=learner.shared_environment is not None,
+            shared_rows=shared_rows(learner),
             block=learner.task.horizon or block,
             ages=list(age_numbers),
             team=np.array(places, dtype=np.int64),
@@ -169,7 +172,17 @@ def group_key(mdp: TwoLayerMDP, learner: "Learner", state: LearnerState, memo: M
     vary = (tuple(task.layout.vary), tuple(mdp.task.layout.vary))
     ways = b"" if task.can_choose.all() else task.can_choose.tobytes()
     problem = (roles.table, roles.acting, roles.aim, roles.chance, ways, *vary, id(mdp.environment), sides, costs)
-    return problem, alike_key(task, settings, memo), learner.shared_environment is not None, keeps_plan(task, settings, state)
+    shared = learner.shared_environment is not None, shared_rows(learner).tobytes()
+    return problem, alike_key(task, settings, memo), shared, keeps_plan(task, settings, state)
+
+
+def shared_rows(learner: "Learner") -> Ints:
+    """Return the row of shared agents' counts of each row of a learner's agents; -1: its own. Empty if it shares no agent."""
+    shared = learner.shared_environment
+    if shared is None or not shared.spans:
+        return NO_INTS
+    rows = shared.rows_of_agents(Places(learner.task, structure=learner.settings.structure))
+    return rows if (rows >= 0).any() else NO_INTS
 
 
 def keeps_plan(task: Task, settings: Settings, state: LearnerState) -> bool:

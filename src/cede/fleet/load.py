@@ -17,9 +17,9 @@ from cede.learners.stacks import environment_extras
 from cede.learners.state import Sizes, most_episodes
 from cede.problem.structure import checked_structure
 from cede.problem.task import Task
-from cede.rows.places import COSTS, ENVIRONMENT, Places
+from cede.rows.places import AGENTS, COSTS, ENVIRONMENT, Places
 from cede.rows.stored import Counts
-from cede.rows.working import SharedCounts
+from cede.rows.working import AgentSpan, SharedCounts
 from cede.steps.read_record import is_record
 
 KINDS = ("learner", "fleet")
@@ -70,6 +70,26 @@ def unpack_environment(task: Task, header: Mapping[str, Any] | None, arrays: Arr
     checked_structure("file", structure, task.n_states, task.n_actions, task.tables)
     shapes = Places(task, structure=structure).shapes
     outcomes = None if structure is None else structure.environment
-    layers = unpack_shared(arrays, {name: shapes[name] for name in (ENVIRONMENT, COSTS)}, outcomes)
+    spans = unpack_spans(header.get("agents", ()))
+    wanted = {name: shapes[name] for name in (ENVIRONMENT, COSTS)}
+    if spans:
+        wanted[AGENTS] = sum(span.rows for span in spans.values()), task.n_actions
+    layers = unpack_shared(arrays, wanted, outcomes)
     episodes = check.integer("file", "episodes", header["episodes"], 0, most_episodes(task))
-    return SharedCounts.load(Counts(layers, 0, episodes), shapes, structure=structure)
+    shared = SharedCounts.load(Counts(layers, 0, episodes), shapes, structure=structure)
+    if spans:
+        shared.agents, shared.spans = layers[AGENTS].table(), spans
+        shared.agents_episodes = check.integer("file", "agents_episodes", header["agents_episodes"], 0, most_episodes(task))
+    return shared
+
+
+def unpack_spans(about: Any) -> dict[str, AgentSpan]:
+    """Make the spans of shared agents of a file, after checks: their rows lie below one another."""
+    spans: dict[str, AgentSpan] = {}
+    end = 0
+    for name, first, rows, kind, structure in about:
+        check.integer("file", f"the first row of {check.show(name)}", first, end, end)
+        end += check.integer("file", f"the rows of {check.show(name)}", rows, 1)
+        check.choice("file", "varies_with of a shared agent", kind, (None, "time"))
+        spans[check.name("file", "a shared agent", name)] = AgentSpan(first, rows, kind, structure)
+    return spans

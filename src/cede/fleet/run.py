@@ -31,7 +31,7 @@ from cede.learners.stacks import joined, unstack_states
 from cede.learners.state import Arrays
 from cede.planning.control_shares import best_mixture
 from cede.problem.model import TwoLayerMDP
-from cede.rows.places import COSTS, ENVIRONMENT
+from cede.rows.places import AGENTS, COSTS, ENVIRONMENT
 from cede.rows.working import SharedCounts
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ class Run:
         self.scales = [learners[group.team[0]].settings.scale for group in self.groups]
         self.sizes = [radius_sizes(group.sizes) for group in self.groups]
         self.sharing = sum(len(group.team) for group in self.groups if group.shared)  # teams that share the environment
+        self.sharing_agents = sum(len(group.team) for group in self.groups if group.shared_rows.size)  # and some agents
         self.plays_alone = self.sharing <= 1  # no team learns from another: rounds of any length have the same results
         self.per_entry = block if mdps[0].horizon is None else 1  # without a horizon, each step counts as an episode
         self.shards: Sequence[ShardPlan] = ()
@@ -172,9 +173,10 @@ class Run:
         by_group: list[list[dict[str, Any]]] = []
         for group, scale, sizes in zip(self.groups, self.scales, self.sizes, strict=True):
             by_age = []
-            for episodes, own in group.ages:
+            for episodes, own, others in group.ages:
                 counted = now.environment_episodes if group.shared else own + done
-                by_age.append(radii_ahead(scale, sizes, episodes + done + 1, counted, n))
+                crew = max(episodes + others + done, now.agents_episodes if group.shared_rows.size else 0)
+                by_age.append(radii_ahead(scale, sizes, episodes + done + 1, counted, crew, n))
                 n = min(n, len(by_age[-1]["cost"]))
             by_group.append(by_age)
         radii = tuple([{name: np.array([age[name][:n] for age in by_age]) for name in by_age[0]} for by_age in by_group])
@@ -190,7 +192,7 @@ class Run:
         for group in [group for group in self.groups if group.sizes.option is not None]:
             option: Any = group.sizes.option
             shared = [self.now.environment_episodes] if group.shared else []
-            for counted in [*(x + done for age in group.ages for x in age), *shared]:
+            for counted in [*(x + done for age in group.ages for x in age[:2]), *shared]:
                 result = min(result, option.next_fit(counted) - counted)
             for state in [self.before[place] for place in group.team if not done]:  # counts may be from before the run
                 layers = {"agents": state.episodes, "environment": state.environment_episodes}
@@ -219,7 +221,8 @@ class Run:
             for name, table in shared.items():
                 table.add(report.deltas[name].key, report.deltas[name].number)
         counted = now.environment_episodes + order.episodes * self.sharing * self.per_entry
-        self.now = RunState(order.number, played.stop, shared, counted, self.extras_after(shared, counted))
+        crew = now.agents_episodes + order.episodes * self.sharing_agents * self.per_entry
+        self.now = RunState(order.number, played.stop, shared, counted, self.extras_after(shared, counted), crew)
         self.earlier[order.number] = self.now
         for number in [number for number in self.earlier if number < self.engine.kept_number]:
             del self.earlier[number]
@@ -271,11 +274,14 @@ class Run:
         for group, stack in self.by_group(states):
             before = [self.before[place] for place in group.team]
             names = [self.learners[place].task.tables for place in group.team]
-            after = unstack_states(group.sizes, stack, before, names, done, 0 if group.shared else done)
+            spans = self.shared.spans if self.shared is not None and group.shared else ()
+            after = unstack_states(group.sizes, stack, before, names, done, 0 if group.shared else done, spans)
             for place, state in zip(group.team, after, strict=True):
                 self.learners[place]._remember(state)
         if self.shared is not None:
             self.shared.table, self.shared.costs = now.shared[ENVIRONMENT], now.shared[COSTS]
+            if self.shared.spans:
+                self.shared.agents, self.shared.agents_episodes = now.shared[AGENTS], now.agents_episodes
             self.shared.episodes, self.shared.extras = now.environment_episodes, now.extras
         return whole
 
@@ -289,4 +295,5 @@ def first_round(mdps: Sequence[TwoLayerMDP]) -> int:
 
 def state_of(shared: SharedCounts) -> RunState:
     """Return the state of a run at its beginning. shared: the shared counts of the fleet."""
-    return RunState(0, 0, {ENVIRONMENT: shared.table, COSTS: shared.costs}, shared.episodes, shared.extras)
+    tables = {ENVIRONMENT: shared.table, COSTS: shared.costs, **({AGENTS: shared.agents} if shared.spans else {})}
+    return RunState(0, 0, tables, shared.episodes, shared.extras, shared.agents_episodes)

@@ -24,7 +24,7 @@ from cede.fleet import teams as kernels
 from cede.fleet.episodes import EpisodeArrays, Truth, numbers_drawn
 from cede.fleet.grouping import OWN_FIELDS, RUN_FIELDS, ShardPlan, TeamGroup
 from cede.fleet.history import Ledger
-from cede.fleet.share import Share, new_share, own_share, take_over
+from cede.fleet.share import Share, clear, new_share, own_share, take_over
 from cede.fleet.teams import LedgerArrays
 from cede.fleet.workspace import TeamArrays, Workspace, load_team
 from cede.learners.arrays import load_counts, new_arrays, refresh_layer
@@ -39,7 +39,7 @@ from cede.problem.arrays import problem_of
 from cede.problem.model import Environment
 from cede.problem.task import Task
 from cede.rows.cost_sums import N_SUMS
-from cede.rows.places import COSTS, ENVIRONMENT
+from cede.rows.places import AGENTS, COSTS, ENVIRONMENT
 from cede.rows.stored import LayerCounts
 from cede.rows.working import SharedCounts
 
@@ -109,7 +109,7 @@ class Shard:
 
     def _begin(self, order: Order) -> None:
         """Prepare a new round: take over the shared counts, and make room for results."""
-        if self.environment is not None:
+        if self.environment is not None:  # of the agents, each group has rows
             for name, table in ((ENVIRONMENT, self.environment.table), (COSTS, self.environment.costs)):
                 take_over(table, self.shares[name], order.shared[name])
         for group in self.groups:
@@ -166,10 +166,12 @@ class WorkingGroup:
         self.group, self.n_teams = group, len(group.team)
         counts = load_counts(group.sizes, LearnerState(), environment if group.shared else None)
         self.learner = new_arrays(group.sizes, counts)
-        self.layers = {"agents": counts.agents, ENVIRONMENT: counts.environment, COSTS: counts.costs.counts}
-        self.shares = {
-            name: shares[name] if group.shared and name in shares else own_share(layer) for name, layer in self.layers.items()
-        }
+        self.layers = {AGENTS: counts.agents, ENVIRONMENT: counts.environment, COSTS: counts.costs.counts}
+        environment_shares = {name: share for name, share in shares.items() if group.shared and name != AGENTS}
+        self.shares = {name: environment_shares.get(name) or own_share(layer) for name, layer in self.layers.items()}
+        if group.shared_rows.size:
+            agents = self.layers[AGENTS]
+            self.shares[AGENTS] = new_share(group.shared_rows, int(agents.seen.end), shares[AGENTS].delta)
         self.seen: dict[str, KeyTable] = {}  # by layer: the counts of all teams
         for name in STACKED:
             rows, columns = group.sizes.seen[name]
@@ -263,6 +265,9 @@ class WorkingGroup:
     def begin(self, order: Order) -> None:
         """Prepare a new round: make room for steps and results, and start with the first team."""
         steps, workspace = order.episodes * self.group.block, self.workspace
+        if self.group.shared_rows.size:
+            self._unload()
+            take_over(self.layers[AGENTS].seen, self.shares[AGENTS], order.shared[AGENTS])
         if workspace.agent_keys.size < steps:
             workspace.agent_keys, workspace.environment_keys = np.empty((2, steps), dtype=np.int64)
             if self.learner.costs.least.size:
@@ -271,10 +276,18 @@ class WorkingGroup:
         self.ledger = Ledger.empty(self.n_teams, order.episodes, len(self.group.task.members))
         self.at[0] = 0
 
+    def _unload(self) -> None:
+        """Empty the workspace's own rows, which hold the counts of the team that played last."""
+        team = int(self.workspace.at_work)
+        for name, layer in self.layers.items():
+            if team >= 0 and self.shares[name].has_own:
+                clear(self.seen[name], team, layer, self.shares[name])
+        self.workspace.at_work = -1
+
     def play(self, order: Order) -> None:
         """Play all teams that have not played in this round yet."""
         self._take_scratch()
-        radii, first = order.radii[self.group.number], np.array([episodes + order.done + 1 for episodes, _ in self.group.ages])
+        radii, first = order.radii[self.group.number], np.array([episodes + order.done + 1 for episodes, *_ in self.group.ages])
         ahead, ledger = RadiiAhead(**radii), LedgerArrays(evaluated=order.evaluated, **self.ledger.columns)
         with_threads = order.episodes == 1 and self.worth_threads
         at_once = 1 if with_threads or self.option is not None else TEAMS_AT_ONCE
@@ -296,7 +309,7 @@ class WorkingGroup:
     def _refit(self, i: int, done: int) -> None:
         """Fit the models of team i's option that are due after `done` episodes of the run. Repeating it changes nothing."""
         assert self.option is not None
-        episodes, own_episodes = self.group.ages[self.group.age[i]]
+        episodes, own_episodes, _ = self.group.ages[self.group.age[i]]
         counted = {"agents": episodes + done}
         if not self.group.shared:
             counted["environment"] = own_episodes + done

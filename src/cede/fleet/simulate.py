@@ -330,6 +330,7 @@ def simulate_fleet(
         for i, (mdp, learner) in enumerate(zip(mdps, fleet, strict=True)):
             fits(f"{owner}, team {i}", mdp, learner)
         check_same_environment(owner, mdps, fleet)
+        check_same_policies(owner, mdps, fleet.learners)
         entries, block = checked_length(owner, mdps[0], episodes, steps, record_every)
         names = sorted({learner.settings.name for learner in fleet})
         settings = {
@@ -361,3 +362,17 @@ def check_same_environment(owner: str, mdps: Sequence[TwoLayerMDP], fleet: Fleet
             expected = f"{first.transition[row, column]}, as of team {sharing[0]}: they share what they see"
             check.fail(owner, place, other.transition[row, column], expected)
         compared.add(id(other.transition))
+
+
+def check_same_policies(owner: str, mdps: Sequence[TwoLayerMDP], fleet: Sequence[Learner]) -> None:
+    """Check that each agent that teams share acts by the same policy in all their problems."""
+    first: dict[str, tuple[int, Any]] = {}
+    for i, (mdp, learner) in enumerate(zip(mdps, fleet, strict=True)):
+        shared = learner.shared_environment
+        spans = {} if shared is None else shared.spans
+        for name, policy in zip(mdp.task.tables, mdp.policies, strict=True) if spans else ():
+            if name in spans:
+                team, other = first.setdefault(name, (i, policy))
+                if other is not policy and not np.array_equal(other, policy):
+                    expected = f"that of team {team}: they share what they see of it"
+                    check.fail(owner, f"the policy of {check.printable(name)!r} in team {i}", "another", expected)

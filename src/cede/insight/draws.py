@@ -85,7 +85,7 @@ def costs_of_draws(
     task, settings, state = sampling_form(learner, NO_PRIOR)
     live = WorkingLearner(task, settings, state, learner.shared_environment)
     arrays, (_, value) = live.arrays, empty_plan(task)
-    put_radii(arrays.radii, Scale(), live.sizes, learner.episode, learner.environment_episodes)
+    put_radii(arrays.radii, Scale(), live.sizes, learner.episode, learner.environment_episodes, live.counts.agents_episodes)
     opposite_task = negated(task)
     opposite = ModelArrays(agents=arrays.agents.belief, environment=arrays.environment.belief, problem=problem_of(opposite_task))
     if arrays.costs.least.size:  # learned costs are written into it

@@ -126,11 +126,12 @@ def endless_of(task: Task, settings: Settings) -> Endless:
 def trial_arrays(task: Task, settings: Settings) -> dict[str, Any]:
     """Return the fields of `LearnerArrays` about trial episodes; kernels have none where a trial needs approval."""
     trials = settings.trials
-    able = [] if trials is None or trials.approval else trials.able(task)
+    able, since = ([], np.empty(0, dtype=np.int64)) if trials is None or trials.approval else trials.of_members(task)
     inside = np.zeros(task.n_states if able and trials is not None and trials.states else 0, dtype=np.bool_)
     inside[list(trials.states) if trials is not None and inside.size else []] = True
     return {
         "trials": np.stack([task.ways_to(member) for member in able]) if able else np.empty((0, 0, 0), dtype=np.int64),
+        "since": since,
         "tried": np.array(able, dtype=np.int64),
         "trial_steps": task.plan_steps if trials is None or trials.steps is None else trials.steps,
         "trial_in": inside,

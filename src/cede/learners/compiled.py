@@ -31,6 +31,7 @@ from cede.beliefs.layer import (
     set_form,
 )
 from cede.learners.proof import DEVIATE, KEEP_TO, UNDECIDED, BaselineArrays, least_cost_within, proven_by_costs
+from cede.learners.trials import scheduled_trial
 from cede.planning.backup import (
     CHOOSE,
     FOLLOW,
@@ -73,6 +74,7 @@ class LearnerArrays(Bundle):
     trial_steps: int  # of a trial episode; from then on the plan is followed
     trial_in: Bool1  # (S,) the states in which it takes place; empty: all
     spent: Float1  # (2,) episodes, and their cost; empty: not counted
+    since: Int1  # (members,) how many episodes were over when each of these joined
     driving: int  # the member whose trial episode the planned episode is; -1: none
     flat: int  # 1: the environment's layer holds p(s' | s, d), as for UCRL2
     prior: float  # pseudo-counts of a row for sampled tables; 0: tables are not sampled
@@ -91,14 +93,20 @@ class LearnerArrays(Bundle):
 
 @kernel
 def steps_of_episode(learner):
-    """Return how many steps the team's episodes have had, on average; without horizon, how many steps ahead matter."""
-    problem, counts = learner.model.problem, learner.agents.counts
+    """Return how many steps episodes have had, on average; without horizon, how many steps ahead matter.
+
+    All steps count in the environment, whoever acted; of agents, counts may be shared, dropped or taken over. If the environment
+    forgets, the agents' counts say it instead.
+    """
+    problem, counts, most = learner.model.problem, learner.environment.counts, learner.radii.common
     if problem.left.size == 0:
         return 1.0 / (1.0 - problem.discount) if problem.discount < 1.0 else np.inf
+    if counts.forgetting.factor.size > 0:
+        counts, most = learner.agents.counts, learner.radii.steps
     total = 0.0
     for r in range(counts.counted):
         total += counts.seen.total[r]
-    return total * learner.sizes.horizon / learner.radii.steps if learner.radii.steps > 0.0 else 1.0
+    return total * learner.sizes.horizon / most if most > 0.0 else 1.0
 
 
 @unit(types.none, LearnerArrays, types.int64)
@@ -127,21 +135,6 @@ def believe(learner, seed):
 
 
 @kernel
-def scheduled_trial(learner, episode):
-    """Return the member, of n, whose trial episode k = 1, 2, ... is by the schedule; -1: it is none.
-
-    Trial episodes of all members, one after the other, start at episodes 1, 8 n + 1, 64 n + 1, 512 n + 1, ...
-    """
-    n = learner.trials.shape[0]
-    begin = np.int64(0)
-    while n > 0 and begin < episode:
-        if episode <= begin + n:
-            return episode - begin - 1
-        begin = 8 * max(begin, n)
-    return np.int64(-1)
-
-
-@kernel
 def least_alone(learner, member):
     """Return what an episode costs at least if a member, an agent of the task, has control throughout: its known costs, and all
     else at its least.
@@ -166,7 +159,7 @@ def trial_member(learner, episode):
     """Return the member, of n, whose trial episode k = 1, 2, ... is; -1: it is none. A member whose known costs alone are more than
     the mean cost of an episode so far is not tried.
     """
-    found = scheduled_trial(learner, episode)
+    found = scheduled_trial(learner.since, episode)
     spent = learner.spent
     if found >= 0 and spent[0] > 0.0 and least_alone(learner, learner.tried[found]) > spent[1] / spent[0]:
         return np.int64(-1)
@@ -213,7 +206,7 @@ def finish_trial(learner, policy, value, scratch, thread):
 @kernel
 def is_due(learner, episode, planned):
     """Return whether this episode needs a new plan. planned: the episode for which the last plan was made; 0: none."""
-    if planned == 0 or scheduled_trial(learner, episode) >= 0 or scheduled_trial(learner, planned) >= 0:
+    if planned == 0 or scheduled_trial(learner.since, episode) >= 0 or scheduled_trial(learner.since, planned) >= 0:
         return True
     if learner.replan == DOUBLING:
         return has_doubled(learner.agents) or has_doubled(learner.environment)

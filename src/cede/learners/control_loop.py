@@ -10,7 +10,7 @@ from cede._base.interrupts import interrupts_later, uninterrupted
 from cede._base.turns import Assignments, Change, Turn, one_at_a_time
 from cede.beliefs.scale import ScaleByEpisode
 from cede.learners.log import count_log
-from cede.learners.promises import first_trial_from, trial_at
+from cede.learners.promises import trials_from
 from cede.learners.recording import Recording
 from cede.learners.session import OpenSessions, Session, time_first
 from cede.learners.settings import Settings
@@ -368,14 +368,9 @@ class ControlLoop(ABC):
             return NextTrial(self._task.members[self._open.approved], number)
         if trials is None:
             return None
-        able, live = trials.able(self._task), self._working
-        for _ in range(2 * len(able)):
-            number = first_trial_from(len(able), number)
-            name = trial_at(self._task, trials, number)
-            if name is not None and live.is_worth_trying(name):
-                return NextTrial(name, number)
-            number += 1
-        return None
+        live = self._working
+        scheduled = trials_from(self._task, trials, number)
+        return next((NextTrial(name, k) for k, name in scheduled if live.is_worth_trying(name)), None)
 
     @one_at_a_time
     def approve_trial(self, agent: int | str | None = None) -> None:

@@ -4,7 +4,7 @@ A learner is its task, its settings, its seed, its state and the steps of the ru
 by field (`archive.describe`), the state by its declared table (`state.pack_state`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from cede.beliefs.scale import StepDown
 from cede.learners.session import OpenSessions, Session
 from cede.learners.settings import Settings
 from cede.learners.state import LearnerState, pack_state
+from cede.learners.team_changes import TeamChange
 from cede.problem.task import CHARGES, Task
 from cede.steps.check import is_given
 from cede.steps.recorded import Recorded
@@ -43,13 +44,23 @@ def pack_settings(task: Task, settings: Settings) -> tuple[Header, Arrays]:
     return header, arrays
 
 
-def pack_own(seed: int, state: LearnerState, running: Session, others: OpenSessions, recorded: Recorded) -> tuple[Header, Arrays]:
-    """Return seed, state and open sessions of a learner as a JSON header and arrays by name. running: the session None."""
+def pack_own(
+    seed: int,
+    state: LearnerState,
+    running: Session,
+    others: OpenSessions,
+    recorded: Recorded,
+    changes: Iterable[TeamChange] = (),
+) -> tuple[Header, Arrays]:
+    """Return seed, state, open sessions and changes of the team of a learner as a JSON header and arrays by name. running: the
+    session None.
+    """
     numbers, arrays = pack_state(state)
     result = {f"state/{name}": array for name, array in arrays.items()}
     sessions, more = pack_sessions(others.content(running))
     result |= {f"running/{name}": array for name, array in more.items()}
-    return {"seed": seed, "state": numbers, "sessions": sessions, "recorded": recorded.packed()}, result
+    noted = [[one.episode, one.agent, one.change] for one in changes]
+    return {"seed": seed, "state": numbers, "sessions": sessions, "recorded": recorded.packed(), "changes": noted}, result
 
 
 def pack_sessions(content: Mapping[str, Any]) -> tuple[Header, Arrays]:

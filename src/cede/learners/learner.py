@@ -12,7 +12,7 @@ from cede._base.interrupts import uninterrupted
 from cede._base.reprs import plural, short_repr
 from cede._base.turns import Assignments, Change, Turn, one_at_a_time
 from cede.beliefs.scale import ScaleByEpisode
-from cede.learners.control_loop import ControlLoop
+from cede.learners.changing_team import ChangingTeam
 from cede.learners.files import pack_own, pack_settings, save_learner
 from cede.learners.recording import Recording
 from cede.learners.session import OpenSessions, Session
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cede._base.archive import Arrays
     from cede._base.arrays import Floats
     from cede.beliefs.belief import Belief, CostBelief
+    from cede.learners.team_changes import TeamChange
     from cede.rows.stored import Counts
     from cede.rows.working import SharedCounts
     from cede.steps.recorded import Recorded
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 MOST_SEED = 2**31 - 1
 
 
-class Learner(ControlLoop):
+class Learner(ChangingTeam):
     """Learns the switching policy of one team: it counts steps, and plans from the counts.
 
     Made by `recommended`, `ucrl2_mc` and the other algorithms, or read from a file by `cede.load`. Used in a loop of `choose` and
@@ -127,12 +128,20 @@ class Learner(ControlLoop):
     @one_at_a_time
     def packed_own(self) -> "tuple[dict[str, Any], Arrays]":
         """Return `packed` without task and settings, which learners of a fleet may share."""
-        return pack_own(self.seed, self._packed(), self._session, self._open, self.recorded)
+        return pack_own(self.seed, self._packed(), self._session, self._open, self.recorded, self._changes)
 
     @uninterrupted
-    def resume(self, state: LearnerState, sessions: OpenSessions, running: Session, recorded: "Recorded") -> None:
-        """Take over the content of a file: state, open sessions, and the recorded episodes that were counted."""
+    def resume(
+        self,
+        state: LearnerState,
+        sessions: OpenSessions,
+        running: Session,
+        recorded: "Recorded",
+        changes: "tuple[TeamChange, ...]" = (),
+    ) -> None:
+        """Take over the content of a file: state, open sessions, the recorded episodes that were counted, changes of the team."""
         self._state, self._live, self._session, self._open = state, None, running, sessions
+        self._changes = changes
         self._recording = Recording(None, recorded)
 
     @one_at_a_time
@@ -175,7 +184,7 @@ class Learner(ControlLoop):
 
         The learner drops its own environment counts, which the caller, `Fleet`, adds to the shared counts, and its plan.
         """
-        new = self._with_state(self._packed().without_environment())
+        new = self._with_state(self._packed().without_environment(environment.layer_names))
         return (*new, (self, "_shared", environment), (self, "turn", environment.turn))
 
     def _removed(self, change: Change) -> Assignments:
@@ -203,7 +212,10 @@ class Learner(ControlLoop):
     def _alone(self) -> LearnerState:
         """Return its state for use without a fleet: with a copy of the fleet's environment counts."""
         state, shared = self._packed(), self._shared
-        return state if shared is None else state.with_environment(self._sizes, shared.store(), shared.episodes, shared.extras)
+        if shared is None:
+            return state
+        agents_episodes = shared.agents_episodes if not shared.spans.keys().isdisjoint(self.task.tables) else 0
+        return state.with_environment(self._sizes, shared.store(self.task), shared.episodes, agents_episodes, shared.extras)
 
     # ------------------------------------------------------------------------------------------------- what it knows
 

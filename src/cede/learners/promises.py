@@ -8,15 +8,16 @@ With both promises the plan is made with the prices of the limits, and used only
 about the baseline.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cede._base import check
-from cede._base.arrays import Floats, Policy
+from cede._base.arrays import Floats, Ints, Policy
 from cede._base.remade import Remade
+from cede.learners.trials import scheduled_trial
 from cede.problem.control_limits import limits_of
 from cede.problem.policies import checked_switching_policy, names_one_agent
 from cede.problem.task import Task
@@ -93,18 +94,19 @@ class TrialEpisodes(Remade):
     Each of n members has one, one after the other, in the n episodes from episode 1, 8 n + 1, 64 n + 1, ... on. So every agent is
     tried again and again, ever more seldom. A trial is left out if the known costs of the member alone, all else at its least, are
     more than the mean cost of an episode so far: such a member could not be in control throughout, and where it is worth its
-    costs in some states, the plan tries it there.
+    costs in some states, the plan tries it there. For a member that joins later, the same schedule begins then (trials.py).
     """
 
     steps: int | None = None  # at the beginning of the episode, in which the member has control; None: all
     states: tuple[int, ...] = ()  # in which it has control; empty: all
     members: tuple[int, ...] = ()  # who are tried; empty: all
     approval: bool = False  # whether a trial needs a call of `approve_trial`
+    since: tuple[int, ...] = ()  # (team members,) episodes that were over when each joined; (): none were
 
     def __post_init__(self) -> None:
         if self.steps is not None:
             check.integer("trials", "steps", self.steps, 1)
-        for name in ("states", "members"):
+        for name in ("states", "members", "since"):
             places = check.items("trials", name, getattr(self, name), "indices")
             object.__setattr__(self, name, tuple(check.integer("trials", name, place, 0) for place in places))
         object.__setattr__(self, "approval", check.truth("trials", "approval", self.approval))
@@ -115,10 +117,13 @@ class TrialEpisodes(Remade):
             for place in getattr(self, name):
                 check.index(owner, f"{name} of trials", place, n)
 
-    def able(self, task: Task) -> list[int]:
-        """Return the members that are tried: those who can get control at all."""
-        wanted = self.members or range(len(task.members))
-        return [member for member in wanted if task.can_reach(member)]
+        if len(self.since) not in (0, len(task.members)):
+            check.fail(owner, "the length of since", len(self.since), f"{len(task.members)}, one for each member")
+
+    def of_members(self, task: Task) -> tuple[list[int], Ints]:
+        """Return the members that are tried, those who can get control at all, and how many episodes were over when each joined."""
+        able = [member for member in self.members or range(len(task.members)) if task.can_reach(member)]
+        return able, np.array(self.since or (0,) * len(task.members), dtype=np.int64)[able]
 
     @property
     def is_partial(self) -> bool:
@@ -161,21 +166,23 @@ def trial_at(task: Task, trials: TrialEpisodes | None, episode: int) -> str | No
 
     trials: of a learner's settings; None: there are none. `TrialEpisodes` has the rule.
     """
-    able = [] if trials is None else trials.able(task)
-    begin, n = 0, len(able)
-    while n and begin < episode:
-        if episode <= begin + n:
-            return task.members[able[episode - begin - 1]]
-        begin = 8 * max(begin, n)
-    return None
+    if trials is None:
+        return None
+    able, since = trials.of_members(task)
+    place = int(scheduled_trial.py_func(since, episode))
+    return task.members[able[place]] if place >= 0 else None
 
 
-def first_trial_from(n: int, episode: int) -> int:
-    """Return the first episode from this one on, 1, 2, ..., that is a trial episode by the schedule for n members."""
-    begin = 0
-    while episode > begin + n:
-        begin = 8 * max(begin, n)
-    return max(episode, begin + 1)
+def trials_from(task: Task, trials: TrialEpisodes, episode: int) -> Iterator[tuple[int, str]]:
+    """Yield the next trial episodes by the schedule, from this one on: their numbers and members, two for each member."""
+    able, since = trials.of_members(task)
+    begins = [0, *(8 * 8**i for i in range(20))]
+    groups = {int(joined): int((since == joined).sum()) for joined in since}
+    numbers = {joined + begin * m + 1 + i for joined, m in groups.items() for begin in begins for i in range(m)}
+    for number in sorted(one for one in numbers if one >= episode)[: 2 * len(able)]:
+        name = trial_at(task, trials, number)
+        if name is not None:
+            yield number, name
 
 
 def checked_form(owner: str, place: Any, array: Any, axes: int, dtype: Any = np.float64) -> Any:

@@ -24,6 +24,7 @@ from cede.learners.recommended import CALIBRATED, Recommended
 from cede.learners.session import Choice, Content, OpenSessions, Session
 from cede.learners.settings import Settings
 from cede.learners.state import Sizes, unpack_state
+from cede.learners.team_changes import TeamChange
 from cede.learners.ucrl2 import FORMS, UCRL2
 from cede.learners.ucrl2_mc import UCRL2MC
 from cede.learners.working import no_value
@@ -75,7 +76,9 @@ def unpack_own(task: Task, settings: Settings, header: Mapping[str, Any], arrays
     state = unpack_state(Sizes(task, settings), header["state"], own)
     # before schema 6 learners knew the numbers of episodes only
     recorded = unpacked(header["recorded"]) if "recorded" in header else Recorded(before=state.episodes + 1)
-    learner.resume(state, *unpack_sessions(learner, header.get("sessions"), below(arrays, "running")), recorded)
+    changes = tuple(TeamChange(*one) for one in header.get("changes", ()))  # since schema 8
+    sessions = unpack_sessions(learner, header.get("sessions"), below(arrays, "running"))
+    learner.resume(state, *sessions, recorded, changes)
     return learner
 
 

@@ -1,6 +1,6 @@
 """Stacks of learners with the same settings, for shards and checkpoints: arrays by name, whose first axis is the team."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -42,12 +42,19 @@ def stack_states(sizes: Sizes, states: Sequence[LearnerState], names: Sequence[N
 
 
 def unstack_states(
-    sizes: Sizes, stacked: Arrays, before: Sequence[LearnerState], names: Sequence[Names], episodes: int, own: int
+    sizes: Sizes,
+    stacked: Arrays,
+    before: Sequence[LearnerState],
+    names: Sequence[Names],
+    episodes: int,
+    own: int,
+    shared: Collection[str] = (),
 ) -> list[LearnerState]:
     """Return the states of n learners from a stack, as `stack_states` makes it, after a run.
 
     before: the states before the run. names: of the agents of each team. episodes: number of episodes counted since. own: the
-    number of those in the learner's own environment counts. Large arrays are not copied.
+    number of those in the learner's own environment counts. shared: names of agents whose counts are elsewhere. Large arrays
+    are not copied.
     """
     result = []
     ends = {name: stacked[f"{name}_size"].cumsum() for name in STACKED}
@@ -60,13 +67,13 @@ def unstack_states(
             key, number = stacked[f"{name}_key"][part].copy(), stacked[f"{name}_number"][part].copy()
             if name == "agents":
                 parts = apart(LayerCounts(sizes.seen[name], key, number), sizes.places.agent_rows)
-                layers |= {f"{AGENT}{agent}": part for agent, part in zip(names[i], parts, strict=True)}
+                layers |= {f"{AGENT}{agent}": part for agent, part in zip(names[i], parts, strict=True) if agent not in shared}
             elif len(key):
                 layers[STACKED[name]] = LayerCounts(sizes.seen[name], key, number)
         if "value" in stacked and stacked["planned"][i] > 0:
             values |= {name: stacked[name][i] for name in PLAN}
             values |= {"planned": int(stacked["planned"][i]), "stale": not stacked["fresh"][i]}
-        values["counts"] = Counts(layers, state.episodes + episodes, state.environment_episodes + own)
+        values["counts"] = Counts(layers, state.episodes + episodes, state.environment_episodes + own, state.counts.others_episodes)
         result.append(LearnerState(**values))
     return result
 

@@ -5,7 +5,7 @@ fields: start values, packing for shards, cutting and joining stacks, files, che
 the code that uses it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import cached_property, partial
 from math import prod
@@ -25,7 +25,7 @@ from cede.learners.proof import RECORD, UNDECIDED
 from cede.learners.settings import Settings
 from cede.problem.policies import checked_switching_policy
 from cede.problem.task import Task
-from cede.rows.fading import Window, longest_window
+from cede.rows.fading import FADED_UNIT, Window, longest_window
 from cede.rows.places import AGENT, COSTS, ENVIRONMENT, START, Places
 from cede.rows.stored import (
     MOST_COUNT,
@@ -189,19 +189,26 @@ class LearnerState:
         """Return whether there is a plan."""
         return bool(self.policy.size and self.value.size)
 
-    def without_environment(self) -> "LearnerState":
-        """Return the state of a learner that joins a fleet: without environment counts, and without a plan."""
+    def without_environment(self, shared: Collection[str] = ()) -> "LearnerState":
+        """Return the state of a learner that joins a fleet: without environment counts, and without a plan. shared: names of layers
+        of agents that it shares, too.
+        """
         record = self.record.copy()
         record.view(RECORD)["decided"] = UNDECIDED
         extras, start = of_layer(self.extras, "agents"), LearnerState()
-        counts = Counts(own_layers(self.counts), self.episodes, 0)
+        counts = Counts(own_layers(self.counts, shared), self.episodes, 0, self.counts.others_episodes)
         return replace(self, counts=counts, planned=0, extras=extras, policy=start.policy, value=start.value, record=record)
 
-    def with_environment(self, sizes: Sizes, layers: Mapping[str, LayerCounts], episodes: int, extras: Extras) -> "LearnerState":
-        """Return the state of a learner that leaves a fleet. layers, episodes, extras: of the environment."""
+    def with_environment(
+        self, sizes: Sizes, layers: Mapping[str, LayerCounts], episodes: int, agents_episodes: int, extras: Extras
+    ) -> "LearnerState":
+        """Return the state of a learner that leaves a fleet. layers, extras: that were shared. episodes, agents_episodes: counted
+        into the environment, and into shared agents if it has some.
+        """
         declared = {extra.name for extra in sizes.extras}
         extras = {**self.extras, **{name: array for name, array in extras.items() if name in declared}}
-        return replace(self, counts=Counts({**own_layers(self.counts), **layers}, self.episodes, episodes), extras=extras)
+        others = max(self.counts.others_episodes, agents_episodes - self.episodes)
+        return replace(self, counts=Counts({**own_layers(self.counts), **layers}, self.episodes, episodes, others), extras=extras)
 
     def never_left(self, baseline: Baseline | None) -> tuple[str, ...]:
         """Return the warning that a learner has kept to its baseline in all episodes so far, and why; or nothing."""
@@ -221,7 +228,7 @@ class LearnerState:
 
 PLAN = ("policy", "value")
 NUMBERS = tuple(declared.name for declared in fields(LearnerState) if declared.type in (int, bool))
-EPISODES = ("episodes", "environment_episodes")
+EPISODES = ("episodes", "environment_episodes", "others_episodes")
 ARRAYS: tuple[Field[Any], ...] = tuple(declared for declared in fields(LearnerState) if declared.metadata)
 
 Arrays = dict[str, NDArray[Any]]
@@ -237,7 +244,8 @@ def at_start(declared: Field[Any], sizes: Sizes) -> NDArray[Any]:
 
 def pack_state(state: LearnerState) -> tuple[dict[str, Any], Arrays]:
     """Return the numbers of a state, and its arrays by name. `unpack_state` is the inverse."""
-    numbers: dict[str, Any] = {name: getattr(state, name) for name in (*EPISODES, *NUMBERS)}
+    numbers: dict[str, Any] = {name: getattr(state.counts, name) for name in EPISODES}
+    numbers |= {name: getattr(state, name) for name in NUMBERS}
     numbers["layers"] = list(state.counts.layers)
     arrays: Arrays = {declared.name: np.ascontiguousarray(getattr(state, declared.name)) for declared in ARRAYS}
     for i, layer in enumerate(state.counts.layers.values()):
@@ -252,7 +260,7 @@ def unpack_state(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str, 
         if name == "stale":
             values[name] = check.choice("file", name, numbers[name], (True, False))
         else:
-            values[name] = check.integer("file", name, numbers[name], 0, most_episodes(sizes.task))
+            values[name] = check.integer("file", name, numbers.get(name, 0), 0, most_episodes(sizes.task))
     if values["planned"] > values["episodes"] + 1:
         check.fail("file", "planned", values["planned"], f"at most {values['episodes'] + 1}, the next episode")
     values["counts"] = Counts(unpack_layers(sizes, numbers, arrays), *(values.pop(name) for name in EPISODES))
@@ -310,9 +318,10 @@ def first_state(owner: str, sizes: Sizes, counts: Counts | None) -> LearnerState
         if layer.shape != shape:
             check.fail(owner, f"the shape of {name} in counts", layer.shape, "a layer of the task" if shape is None else str(shape))
         fades = rules.environment if name == ENVIRONMENT else rules.agents.get(name.removeprefix(AGENT))
-        fraction = layer.number[layer.number != np.round(layer.number)]
+        units = layer.number * FADED_UNIT  # counts that faded at once are multiples of such a unit
+        fraction = layer.number[units != np.round(units)]
         if name not in (COSTS, START) and fades is None and len(fraction):
-            check.fail(owner, f"a count of {name}", fraction[0], "whole: it forgets nothing")
+            check.fail(owner, f"a count of {name}", fraction[0], f"whole, or a multiple of 1/{FADED_UNIT:g}: it forgets nothing")
     check_outcomes_counted(owner, sizes.settings.outcomes, counts.completed(sizes.shapes).layers[ENVIRONMENT])
     check_possible(owner, sizes, counts)
     return LearnerState(counts)
@@ -321,10 +330,8 @@ def first_state(owner: str, sizes: Sizes, counts: Counts | None) -> LearnerState
 def check_possible(owner: str, sizes: Sizes, counts: Counts) -> None:
     """Check that counts are not greater than the number of steps of their episodes allows. Radii rely on that."""
     steps, whole = sizes.task.plan_steps, counts.completed(sizes.shapes)
-    for name, layer, episodes in (
-        ("agents", whole.all_agents, counts.episodes),
-        (ENVIRONMENT, whole.layers[ENVIRONMENT], counts.environment_episodes),
-    ):
+    agents = ((f"{AGENT}{name}", layer, counts.episodes + counts.others_episodes) for name, layer in whole.agent_layers.items())
+    for name, layer, episodes in (*agents, (ENVIRONMENT, whole.layers[ENVIRONMENT], counts.environment_episodes)):
         if layer.total > episodes * steps * (1 + 1e-9):
             expected = f"possible in {episodes} episodes of {steps} steps"
             check.fail(owner, f"the sum of the counts of {name}", f"{layer.total:g}", expected)

@@ -23,6 +23,7 @@ from cede.learners.promises import TrialEpisodes
 from cede.learners.proof import UNDECIDED
 from cede.learners.settings import Settings
 from cede.learners.state import LearnerState, Sizes
+from cede.learners.trials import scheduled_trial
 from cede.planning.backup import CHOOSE
 from cede.planning.passes import Plan, empty_plan, new_plan, pass_scratch, run_pass, share_pass, thread_scratch
 from cede.problem.task import Task
@@ -66,6 +67,7 @@ class WorkingLearner:
     @property
     def arrays(self) -> LearnerArrays:
         """Return the arrays for the kernels, with the fleet's current table of the environment."""
+        self.counts.refresh()
         self._arrays.environment.counts = self.counts.environment
         self._arrays.costs.counts = self.counts.costs.counts
         if self.option is not None:
@@ -121,7 +123,7 @@ class WorkingLearner:
             agents, shared = self.counts.agents, self.counts.shared
             self.extras = self.option.fit("agents", self.extras, lambda: agents.seen.matrix(agents.counted), self.counts.episodes)
             shared.extras = self.option.fit(
-                "environment", shared.extras, lambda: shared.store()[ENVIRONMENT].matrix, shared.episodes
+                "environment", shared.extras, lambda: shared.store(self.task)[ENVIRONMENT].matrix, shared.episodes
             )
 
     # ------------------------------------------------------------------------------------------------- counts -> belief -> plan
@@ -129,7 +131,8 @@ class WorkingLearner:
     def put_radii(self) -> LearnerArrays:
         """Write the constants and scales of this episode's sets into the arrays; return the arrays."""
         arrays = self.arrays
-        put_radii(arrays.radii, self.scale_at(self.episode), self.sizes, self.episode, self.counts.shared.episodes)
+        counted = self.counts.shared.episodes, self.counts.agents_episodes
+        put_radii(arrays.radii, self.scale_at(self.episode), self.sizes, self.episode, *counted)
         return arrays
 
     def tie_seed(self) -> int:
@@ -217,7 +220,7 @@ class WorkingLearner:
 
     def without_trial(self, own: Plan) -> Plan:
         """Return the plan of an episode that is no trial episode. own: the current plan."""
-        if kernels.scheduled_trial.py_func(self.arrays, self.planned) < 0:
+        if scheduled_trial.py_func(self.arrays.since, self.planned) < 0:
             return own
         if self._ordinary is None or self._ordinary[0] != self.planned:
             self._ordinary = self.planned, self.make_plan(trial=False)

@@ -16,6 +16,7 @@ from cede._base import check
 from cede._base.arrays import Ints
 from cede.rows.counting import Forgetting
 
+FADED_UNIT = 1024.0  # counts that fade at once are whole multiples of 1 / FADED_UNIT, so that they add exactly
 MOST_WINDOW = 10**6  # episodes; all their steps are kept in memory
 
 

@@ -22,6 +22,7 @@ from cede.rows.counting import OutcomeIndex
 
 Shape = tuple[int, int]
 AGENT, ENVIRONMENT, COSTS, START = "agent/", "environment", "costs", "start"  # names of layers; AGENT and the agent's name
+AGENTS = "agents"  # the layers of all agents below one another
 NO_INTS: Ints = np.empty(0, dtype=np.int64)
 
 

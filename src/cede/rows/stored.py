@@ -11,7 +11,7 @@ Counts add layer by layer. Any split of the same episodes, counted separately an
 hold the same keys and numbers; matrices are views for users.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -131,11 +131,12 @@ class Counts(Remade):
     layers: Mapping[str, LayerCounts]  # agents first, as in `task.tables`; without START if first states were not counted
     episodes: int
     environment_episodes: int  # counted into `environment`; more than `episodes` in a fleet, whose teams share it
+    others_episodes: int = 0  # of other teams, counted into agents that were shared with them
 
     def __post_init__(self) -> None:
         if not isinstance(self.layers, Mapping) or not all(isinstance(layer, LayerCounts) for layer in self.layers.values()):
             check.fail("Counts", "layers", check.show(self.layers), "LayerCounts by name; Counts.of makes counts from matrices")
-        for name in ("episodes", "environment_episodes"):
+        for name in ("episodes", "environment_episodes", "others_episodes"):
             object.__setattr__(self, name, check.integer("Counts", name, getattr(self, name), 0, MOST_COUNT))
 
     def __repr__(self) -> str:
@@ -191,7 +192,7 @@ class Counts(Remade):
     def completed(self, shapes: Mapping[str, Shape]) -> "Counts":
         """Return the counts of exactly these layers, in this order. A layer that is missing has no counts."""
         layers = {name: self.layers.get(name) or LayerCounts.empty(shape) for name, shape in shapes.items()}
-        return Counts(layers, self.episodes, self.environment_episodes)
+        return Counts(layers, self.episodes, self.environment_episodes, self.others_episodes)
 
     @property
     def agent_layers(self) -> dict[str, LayerCounts]:
@@ -245,12 +246,13 @@ class Counts(Remade):
             {name: layers[name] for name in order},
             self.episodes + other.episodes,
             self.environment_episodes + other.environment_episodes,
+            self.others_episodes + other.others_episodes,
         )
 
 
-def own_layers(counts: Counts) -> dict[str, LayerCounts]:
-    """Return the layers that a team does not share with its fleet: its agents and first states."""
-    return {name: layer for name, layer in counts.layers.items() if name not in (ENVIRONMENT, COSTS)}
+def own_layers(counts: Counts, shared: Collection[str] = ()) -> dict[str, LayerCounts]:
+    """Return the layers that a team does not share with its fleet: its agents, but for the layers `shared`, and first states."""
+    return {name: layer for name, layer in counts.layers.items() if name not in (ENVIRONMENT, COSTS) and name not in shared}
 
 
 NOTHING = Counts({}, 0, 0)  # no layer was counted

@@ -1,7 +1,7 @@
 """Working counts: tables that grow in place, loaded from stored counts and stored again."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -37,9 +37,21 @@ from cede.steps.check import checked_episode
 from cede.steps.step import Episode, Steps
 
 
+@dataclass(frozen=True)
+class AgentSpan:
+    """The rows of one policy among those of all shared agents, and what must be the same in all teams that share it."""
+
+    first: int
+    rows: int
+    varies_with: str | None
+    structure: str | None  # digest of what is declared of it
+
+
 @dataclass(eq=False)
 class SharedCounts:
-    """Working counts of an environment and of its costs. A learner has its own, or shares those of its fleet."""
+    """Working counts of an environment, of its costs, and of agents that teams share by name. A learner has its own counts of the
+    environment, or shares those of its fleet.
+    """
 
     table: Table
     costs: Table  # sums of costs that are learned, (rows, 4)
@@ -48,6 +60,10 @@ class SharedCounts:
     structure: Structure | None = None  # whose cases the rows are, without agents; None: a row for each pair (s, a)
     turn: Turn = field(default_factory=Turn)  # the lock of all learners that count into it
     extras: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # of the layer "environment", declared by options of teams
+    agents: Table = field(default_factory=lambda: Table.empty(0, 0))  # rows of agents that are shared by name
+    spans: Mapping[str, AgentSpan] = field(default_factory=dict)  # which of these rows each such policy has, by its name
+    agents_episodes: int = 0  # episodes of all teams that share some of these agents
+    version: int = 0  # of `agents`, which several learners copy into tables of their own
 
     @classmethod
     def load(
@@ -57,13 +73,38 @@ class SharedCounts:
         environment, costs = (below_one_another(counts.layers, {name: shapes[name]}) for name in (ENVIRONMENT, COSTS))
         return cls(environment.table(known), costs.table(), environment.shape[0], counts.environment_episodes, structure)
 
-    def store(self) -> dict[str, LayerCounts]:
-        """Return the counts of the environment and of its costs, by layer."""
-        return {ENVIRONMENT: LayerCounts.of_table(self.table, self.rows), COSTS: LayerCounts.of_table(self.costs)}
+    def store(self, task: Task) -> dict[str, LayerCounts]:
+        """Return the counts of the environment, of its costs, and of shared agents of the team with this task, by layer."""
+        layers = {ENVIRONMENT: LayerCounts.of_table(self.table, self.rows), COSTS: LayerCounts.of_table(self.costs)}
+        return {**layers, **{f"{AGENT}{name}": layer for name, layer in self.agent_layers().items() if name in task.tables}}
+
+    @property
+    def layer_names(self) -> set[str]:
+        """Return the names of the layers of shared agents."""
+        return {f"{AGENT}{name}" for name in self.spans}
+
+    def agent_layers(self) -> dict[str, LayerCounts]:
+        """Return the counts of all shared agents, by the name of the policy."""
+        parts = apart(LayerCounts.of_table(self.agents), [span.rows for span in self.spans.values()]) if self.spans else []
+        return dict(zip(self.spans, parts, strict=True))
+
+    def with_shared_agents(self, counts: Counts, task: Task) -> Counts:
+        """Return the counts of a team with the layers of its shared agents."""
+        shared = {f"{AGENT}{name}": layer for name, layer in self.agent_layers().items() if name in task.tables}
+        return replace(counts, layers={**counts.layers, **shared})
+
+    def rows_of_agents(self, places: Places) -> Ints:
+        """Return the shared row of each row of the agents of a team, (rows,); -1: it is the team's own."""
+        parts = [NO_INTS]
+        for name, rows in zip(places.task.tables, places.agent_rows, strict=True):
+            span = self.spans.get(name)
+            parts.append(np.full(rows, -1, dtype=np.int64) if span is None else span.first + np.arange(rows))
+        return np.concatenate(parts)
 
     def as_it_is(self) -> dict[str, Any]:
         """Return a snapshot of the fields that change, by name; tables are copied."""
-        return {"table": self.table.copy(), "costs": self.costs.copy(), "episodes": self.episodes, "extras": self.extras}
+        tables = {"table": self.table.copy(), "costs": self.costs.copy(), "agents": self.agents.copy()}
+        return {**tables, **{name: getattr(self, name) for name in ("episodes", "extras", "agents_episodes")}}
 
 
 class Working:
@@ -96,7 +137,11 @@ class Working:
         self._environment = CountsArrays(seen=shared.table, forgetting=fading[1], **outside)
         self._costs = cost_layer(task, places.costs, shared.costs, fading[1])
         self.problem = problem_of(task)
-        self.episodes = counts.episodes
+        self.episodes, self.others_episodes = counts.episodes, counts.others_episodes
+        self.shared_rows = shared.rows_of_agents(places) if shared.spans else np.full(self.agents.counted, -1)
+        self.shares_agents = bool((self.shared_rows >= 0).any())
+        self.copied: tuple[Table | None, int] = None, 0  # the shared table, and its version, of which there is a copy
+        self.refresh()
         self.starts = counts.starts.copy() if counts.starts.size else np.zeros(task.n_states)
         self.keys = np.empty((2, 0), dtype=np.int64)  # if counts fade: keys of the steps of the running episode
         self.cost_rows, self.cost_parts = NO_INTS, np.empty(0)  # and its costs
@@ -104,10 +149,43 @@ class Working:
     def store(self, *, environment: bool = True) -> Counts:
         """Return a copy of all counts; environment: False to leave out those of the environment."""
         names = [f"{AGENT}{name}" for name in self.task.tables]
+        self.refresh()
         parts = apart(LayerCounts.of_table(self.agents.seen, self.agents.counted), self.places.agent_rows)
-        outside = self.shared.store() if environment else {}
+        outside = self.shared.store(self.task) if environment else {}
         layers = {**dict(zip(names, parts, strict=True)), **outside, START: LayerCounts.of_row(self.starts)}
-        return Counts(layers, self.episodes, self.shared.episodes if environment else 0)
+        if not environment:
+            layers = {name: layer for name, layer in layers.items() if name.removeprefix(AGENT) not in self.shared.spans}
+        others = self.agents_episodes - self.episodes if environment else self.others_episodes
+        return Counts(layers, self.episodes, self.shared.episodes if environment else 0, others)
+
+    @property
+    def agents_episodes(self) -> int:
+        """Return how many episodes were counted into its agents, at most: its own, and those of teams that share some of them."""
+        return max(self.episodes + self.others_episodes, self.shared.agents_episodes if self.shares_agents else 0)
+
+    def refresh(self) -> None:
+        """Copy the rows of shared agents into the table of all agents, if others have counted since."""
+        shared, table = self.shared, self.agents.seen
+        if self.shares_agents and (self.copied[0] is not shared.agents or self.copied[1] != shared.version):
+            own = np.flatnonzero(self.shared_rows >= 0)
+            place = np.full(shared.agents.n_rows, -1, dtype=np.int64)
+            place[self.shared_rows[own]] = own
+            table.size[own], table.total[own] = 0, 0.0
+            row, column, number = shared.agents.entries()
+            mine = place[row] >= 0
+            key = place[row[mine]] * table.n_columns + column[mine]
+            order = np.argsort(key)
+            table.add(key[order], number[mine][order])
+            self.copied = shared.agents, shared.version
+
+    def _share(self, keys: Ints) -> None:
+        """Count steps of shared agents for all teams, too. keys: row * n_columns + column of each step."""
+        row, column = np.divmod(keys, self.agents.n_columns)
+        mine = self.shared_rows[row] >= 0
+        key, number = np.unique(self.shared_rows[row[mine]] * self.agents.n_columns + column[mine], return_counts=True)
+        self.shared.agents.add(key, number.astype(np.float64))
+        self.shared.version += 1
+        self.copied = self.shared.agents, self.shared.version
 
     @property
     def environment(self) -> CountsArrays:
@@ -143,10 +221,13 @@ class Working:
             self.add_starts(steps[1][steps[0] == 0])
         if self.costs.least.size:
             self._add_costs(steps, charged)
-        if self.fades:
+        self.refresh()
+        if self.fades or self.shares_agents:
             keys = np.empty((2, len(steps[0])), dtype=np.int64)
             kernels.keys_of_steps(*arguments, *keys)
-            self.keys = np.concatenate([self.keys, keys], axis=1)
+            self.keys = np.concatenate([self.keys, keys], axis=1) if self.fades else self.keys
+            if self.shares_agents:
+                self._share(keys[0])
         cells, counted = np.empty((4, kernels.CHUNK), dtype=np.int64), np.zeros(1, dtype=np.int64)
         while counted[0] < len(steps[0]):
             for layer, places in zip(self.layers, kernels.count_steps(*arguments, cells, counted), strict=True):
@@ -194,6 +275,7 @@ class Working:
         """Note that an episode is over, and let counts fade."""
         self.episodes += 1
         self.shared.episodes += 1
+        self.shared.agents_episodes += self.shares_agents
         if self.fades:
             for layer, keys in zip(self.layers, self.keys, strict=True):
                 if layer.forgetting.factor.size:

@@ -137,7 +137,7 @@ class StepCounter:
             costs = charged("report", self.task, Steps(*columns, *amounts))
             working = Working(self.places, NOTHING)
             working.add(*columns, charged=list(costs.values()))
-            sums = working.shared.store()[COSTS]
+            sums = LayerCounts.of_table(working.shared.costs)
             shared.append((COSTS, sums.key, np.rint(sums.number * UNITS[sums.key % N_SUMS]).astype(np.int64)))
         for layer, key, n in shared:
             result += count_rows(OF_ENVIRONMENT, np.full(len(key), environment), repeat(layer), key, n)

@@ -67,6 +67,7 @@ class Lines:
         self.place: list[int] = []  # of each episode in its run; without a horizon of each step
         self.next_place = 0
         self.gaps = 0
+        self.changes: list[tuple[int, str]] = []
         self.elsewhere = 0  # episodes that the learner had counted outside of the record
         self.inside: dict[str | None, int] = {}  # by session: its running episode
         self.last: list[int] = []  # of each episode: its last line
@@ -101,6 +102,9 @@ class Lines:
             self.gaps += 1
             self.next_step = check.integer("record", "the episode after a gap", line["found"], 1)
             self.elsewhere += self.next_step - check.integer("record", "the episode before a gap", line["expected"], 1)
+        elif kind == "changed":
+            episode = check.integer("record", "the episode of a change", line["episode"], 1)
+            self.changes.append((episode, check.choice("record", "an agent that changed", line["agent"], self.header["members"])))
         else:
             raise ValueError(f"event {check.show(kind)} is not known")
 
@@ -192,7 +196,7 @@ def made(path: Path, lines: Lines, torn: int) -> Record:
         columns = {name: column[rows] for name, column in columns.items()}
         number, learner_episode = number[rows], learner_episode[rows]
         more = {name: values[order] for name, values in more.items()}
-    more |= {"gaps": lines.gaps, "torn": torn}
+    more |= {"gaps": lines.gaps, "torn": torn, "changes": tuple(lines.changes)}
     return checked(Record(path, lines.header, tuple(lines.runs), columns, number, learner_episode, **more))
 
 
@@ -204,6 +208,7 @@ def from_parquet(path: Path) -> Record:
     number, learner_episode = (np.asarray(table[name], dtype=np.int64) for name in ("number", "learner_episode"))
     more: dict[str, Any] = {name: np.array(about[name], dtype=kind).reshape(-1) for name, kind in OF_EPISODES.items()}
     more |= {name: check.integer("record", name, about[name], 0) for name in ("gaps", "torn")}
+    more["changes"] = tuple((check.integer("record", "changes", k, 1), str(name)) for k, name in about.get("changes", ()))
     runs = tuple(check.mapping("record", "a run", run, "a line") for run in about["runs"])
     return checked(Record(path, checked_header(about["header"]), runs, columns, number, learner_episode, **more))
 

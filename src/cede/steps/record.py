@@ -89,6 +89,7 @@ class Record:
     torn: int  # bytes of an incomplete last line, which is left out
     run_of: Ints  # (K,) the run in which each episode happened
     place: Ints  # (K,) its place in that run; without a horizon (n,), that of each step (recorded.py)
+    changes: tuple[tuple[int, str], ...] = ()  # (the first episode afterwards, member), where one changed (`agent_changed`)
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -266,7 +267,13 @@ class Record:
         Its suffix says the format: .parquet (needs the extra `data`), which `read_record` reads, too; or .csv or .jsonl, for other
         programs.
         """
-        about = {"header": dict(self.header), "runs": [dict(run) for run in self.runs], "gaps": self.gaps, "torn": self.torn}
+        about = {
+            "header": dict(self.header),
+            "runs": [dict(run) for run in self.runs],
+            "gaps": self.gaps,
+            "torn": self.torn,
+            "changes": self.changes,
+        }
         about |= {name: getattr(self, name).tolist() for name in ("ended", "dropped", "run_of", "place")}
         return save_columns("Record.save", path, self._rows(), {"record": about})
 

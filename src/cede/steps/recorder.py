@@ -2,8 +2,9 @@
 
 The first line of a file is its header: names and sizes of the task. A line with "event": "run" follows whenever a recorder opens
 the file, with a unique name, the learner's settings, seed and version. Then there is one line for each step, without "event", and a
-line for the end of each episode ("end"), for one that was dropped ("drop"), and where the learner counted data that are not in the
-record ("gap"). Sessions at once are interleaved; "session" names the session of a line. read_record.py reads the file.
+line for the end of each episode ("end"), for one that was dropped ("drop"), where the learner counted data that are not in the
+record ("gap"), and where a member of the team has changed ("changed"). Sessions at once are interleaved; "session" names that of a
+line. read_record.py reads the file.
 
 Every line is handed to the operating system before `observe` returns, so it survives the process; `sync` says when it must survive
 the machine, too. An incomplete line has no line break: the next recorder cuts it off, a reader leaves it out, and both report it.
@@ -245,6 +246,12 @@ class Recorder:
         """Note that the episode of a place was counted or dropped."""
         if self.task.horizon is not None:
             self._done = joined((*self._done, (place, place + 1)))
+
+    def agent_changed(self, episode: int, agent: str) -> None:
+        """Write that a member of the team has changed. episode: the first one afterwards, by the learner's number."""
+        if self.is_open:
+            with self.all_or_nothing():
+                self._write(event("changed", episode=episode, agent=agent))
 
     def _write(self, text: str, *, wait: bool = False) -> None:
         """Write lines at the end of the file: all of them, or none and an error. wait: until they are on the disk."""
