@@ -140,17 +140,21 @@ def least_alone(learner, member):
     else at its least.
     """
     problem = learner.model.problem
-    costs, terminal, least, shortest = problem.control_cost, problem.terminal, np.inf, problem.left[0]
-    for s in range(problem.env_cost.shape[0]):
-        cheapest = problem.env_cost[s].min()
+    costs, env_cost, terminal, enter_cost = problem.control_cost, problem.env_cost, problem.terminal, problem.enter_cost
+    least, shortest, least_enter = np.inf, problem.left[0], 0.0
+    for s in range(env_cost.shape[0]):
+        cheapest = env_cost[s, 0]
+        for a in range(1, env_cost.shape[1]):
+            cheapest = min(cheapest, env_cost[s, a])
+        if enter_cost.size > 0:
+            least_enter = enter_cost[s] if s == 0 else min(least_enter, enter_cost[s])
         if terminal.size > 0 and terminal[s]:
             shortest = 1.0  # it may end after the first step
             if cheapest < 0.0:
                 return -np.inf
         else:
             least = min(least, costs[min(s, costs.shape[0] - 1), member] + cheapest)
-    if problem.enter_cost.size > 0:
-        least += problem.enter_cost.min()
+    least += least_enter
     return min(least, least * problem.left[0]) if shortest == 1.0 else least * shortest
 
 
