@@ -164,3 +164,14 @@ def test_bad_input():
     for prior in (0, -1, np.nan, "much", 1e-310, 1e9):
         with pytest.raises(ValueError, match="posterior_sampling: prior is"):
             cede.posterior_sampling(task, prior=prior)
+
+
+def test_features_are_read_from_names_or_from_a_table():
+    """States without names need a table; True reads names."""
+    task = cede.Task(np.zeros((2, 1)), ["a"], 2)
+    assert cede.posterior_sampling(task, features=[[0], [1]]).settings.features.codes.tolist() == [[0], [1]]
+    named = cede.Task(np.zeros((2, 1)), ["a"], 2, state_names=["x=3", "x=5"])
+    found = cede.posterior_sampling(named, features=True).settings.features
+    assert (found.names, found.values) == (("x",), (3, 5))
+    with pytest.raises(ValueError, match="features is True, must be a table: the states of this task have no names"):
+        cede.posterior_sampling(task, features=True)

@@ -259,3 +259,8 @@ def test_settings_of_older_files(old, expected):
 def test_what_older_files_cannot_hold(wrong):
     with pytest.raises(ValueError, match="must be"):
         settings_from_fields(**{**OLD, **wrong})
+
+
+@pytest.mark.parametrize("make", [cede.recommended, cede.greedy, cede.ucrl2_mc, cede.ucrl2, cede.posterior_sampling])
+def test_the_seed_is_0_unless_it_is_given(make):
+    assert (make(TASK).seed, make(TASK, seed=3).seed) == (0, 3)

@@ -60,3 +60,9 @@ def test_costs_of_a_window_are_kept_however_short_it_is(window):
         else:
             with pytest.raises(ValueError, match="costs_recent_row is beyond the table, must be steps that can be"):
                 unpack_state(sizes, numbers, given)
+
+
+def test_a_policy_without_its_value_is_no_plan():
+    policy, value = np.zeros((3, 4, 2), dtype=np.int16), np.zeros((4, 4, 2))
+    found = [LearnerState(policy=p, value=v).has_plan for p in (policy, policy[:0]) for v in (value, value[:0])]
+    assert found == [True, False, False, False]

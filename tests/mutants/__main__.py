@@ -19,7 +19,7 @@ from collections import Counter
 from datetime import date
 from pathlib import Path
 
-from mutants.running import ROOT, SECONDS, SOURCE, TESTS, WORK, Map, Tree, files, files_of_tests, run, warm
+from mutants.running import ROOT, SECONDS, SOURCE, TESTS, WORK, Map, Tree, files, run, stages_of, warm
 from mutants.sites import is_kernel, mutants_of, sampled
 
 HERE = TESTS / "mutants"
@@ -55,15 +55,15 @@ def tried_on(tree, stage, seconds, mutant, text):
     out = WORK / f"{tree.root.name}.txt"
     back = tree.changed(mutant.file, mutant.applied(text))
     try:
-        code = run(tree, stage, 5.0 * seconds + (400.0 if is_kernel(mutant.file) else 60.0), out)
+        code = run(tree, stage, 2.0 * seconds + (200.0 if is_kernel(mutant.file) else 30.0), out)
     finally:
         back()
-    if code in (0, None):
-        return (SURVIVED, "") if code == 0 else (KILLED, "endless")
+    if code == 0:
+        return SURVIVED, ""
     told = out.read_text(errors="replace")
     failed = re.search(r"^(?:FAILED|ERROR) (?:tests/)?(.+?)(?: - .*)?$", told, re.MULTILINE)
-    if failed or code < 0:
-        return KILLED, failed[1] if failed else f"crash ({-code})"
+    if failed or code is None or code < 0:
+        return KILLED, failed[1] if failed else "endless" if code is None else f"crash ({-code})"
     if "while loading conftest" in told:
         return KILLED, "nothing could be imported"
     raise RuntimeError(f"pytest ended with {code}: {told[-2000:]}")
@@ -210,13 +210,14 @@ def main():
 
 
 def work(mutants, texts, told):
-    """Share the mutants among workers, each a process with a tree of its own."""
-    order = sorted(mutants, key=lambda mutant: is_kernel(mutant.file))
+    """Share the mutants among workers, each each a process with a tree of its own. What is tried first is a sample, too."""
+    order = sorted(mutants, key=number_of)
     if told.workers == 1:
         worker(told.first, order, texts, told)
         return
     warm()
-    side_by_side(told.workers, lambda number: measure(number, files_of_tests()[number :: told.workers]))
+    names = sorted({name for mutant in order for names in stages_of(mutant)[: 1 if told.near else 2] for name in names})
+    side_by_side(told.workers, lambda number: measure(number, names[number :: told.workers]))
     side_by_side(told.workers, lambda number: worker(number, order[number :: told.workers], texts, told))
 
 

@@ -1,9 +1,9 @@
-"""A plugin of pytest that writes down which lines of the source each test runs, and how long it takes."""
+"""A plugin of pytest that writes down which lines of the source each test runs, and how long it takes a processor."""
 
 import json
+import os
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -53,10 +53,10 @@ class Reach:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item):
         self.now, self.seen, self.events = self.tests.setdefault(item.nodeid, set()), set(), 0
-        begun = time.monotonic()
+        begun = sum(os.times()[:4])
         sys.settrace(self.trace)
         result = yield
-        self.seconds[item.nodeid] = time.monotonic() - begun
+        self.seconds[item.nodeid] = sum(os.times()[:4]) - begun
         self.now = self.common
         return result
 

@@ -34,12 +34,14 @@ LEFT_OUT = {
 
 # Tests that are tried. Those of the service that start processes or browsers are not.
 FOLDERS = ("_kernels", "problem", "features", "beliefs", "planning", "learners", "insight", "fleet", "steps", "rows")
+INTERRUPTED = ("learners/test_interrupts.py",)  # interrupts at each line: endless while lines are recorded
 EVERYWHERE = "test_errors.py"  # near to every package
 MORE = (
     EVERYWHERE,
     "test_golden.py",
     "hunt/test_defects.py",
     "serve/test_counting.py",
+    "serve/test_reports.py",
     "serve/test_store.py",
     "serve/test_endless.py",
     "serve/test_estimates.py",
@@ -132,8 +134,9 @@ OF_KERNELS = {
     "beliefs/registry.py": ("beliefs/test_registry.py", "beliefs/test_constants.py", "learners/test_settings.py"),
 }
 
-SECONDS = 40.0  # of tests that are tried on a mutant, as long as they take without it
+SECONDS = 40.0  # of a processor, for the tests that are tried on a mutant, without it
 LONG = 15.0  # a test that takes longer is not tried
+QUIET, IDLE = 30.0, 0.1  # a child that uses less of a processor in so many seconds waits for something
 MEMORY = 8 << 30
 HEAVY = (
     "numpy",
@@ -152,14 +155,14 @@ HEAVY += ("alembic", "starlette.testclient", "gymnasium", "scipy.special", "scip
 
 def files():
     """The source files that mutants are made of, within src/cede."""
-    found = [f"{package}/{path.name}" for package in PACKAGES for path in sorted((SOURCE / package).glob("*.py"))]
+    found = [str(path.relative_to(SOURCE)) for package in PACKAGES for path in sorted((SOURCE / package).rglob("*.py"))]
     return [file for file in (*found, *OTHERS) if file not in LEFT_OUT and not file.endswith("__init__.py")]
 
 
 def files_of_tests():
     """The test files that are tried, within tests/."""
-    found = [f"{folder}/{path.name}" for folder in FOLDERS for path in sorted((TESTS / folder).glob("test_*.py"))]
-    return [*found, *(name for name in MORE if (TESTS / name).exists())]
+    found = [str(path.relative_to(TESTS)) for folder in FOLDERS for path in sorted((TESTS / folder).rglob("test_*.py"))]
+    return [*(name for name in found if name not in INTERRUPTED), *(name for name in MORE if (TESTS / name).exists())]
 
 
 def digest(*paths):
@@ -272,19 +275,36 @@ def child(tree, arguments, plugins, out):
         os._exit(code)
 
 
+def processor_seconds(session):
+    """Seconds that the processes of a session have used of processors, with those that they waited for."""
+    ticks = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            fields = path.read_text().rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:15])) if int(fields[3]) == session else 0
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def run(tree, arguments, limit, out, plugins=()):
-    """Run pytest in a child; return its exit code, minus the signal that ended it, or None after `limit` seconds."""
+    """Run pytest in a child; return its exit code, minus the signal that ended it, or None if it did not end.
+
+    limit: seconds of a processor, so that a busy machine ends nothing; after as many seconds of the clock, a child that does
+    nothing is ended, too.
+    """
     pid = os.fork()
     if pid == 0:
         child(tree, arguments, list(plugins), out)
-    end, pause = time.monotonic() + limit, 0.02
+    look, used, pause = time.monotonic() + limit, 0.0, 0.02
     try:
         while True:
             done, status = os.waitpid(pid, os.WNOHANG)
             if done:
                 return os.waitstatus_to_exitcode(status)
-            if time.monotonic() > end:
-                return None
+            if time.monotonic() > look:
+                before, used = used, processor_seconds(pid)
+                if used > limit or used - before < IDLE:
+                    return None
+                look += QUIET
             time.sleep(pause)
             pause = min(0.2, pause * 1.3)
     finally:
@@ -321,6 +341,16 @@ def reached(tree, name):
     return json.loads(kept.read_text())
 
 
+def stages_of(mutant):
+    """The test files for a mutant: first those of its own package, then all others."""
+    folder, stem = mutant.file.split("/")[0], Path(mutant.file).stem
+    if mutant.file in OF_KERNELS:
+        return list(OF_KERNELS[mutant.file]), ["test_golden.py"]
+    near = [name for name in files_of_tests() if name.split("/")[0] in (folder, EVERYWHERE)]
+    near = sorted(near, key=lambda name: not Path(name).stem.startswith(f"test_{stem}"))
+    return near, [name for name in files_of_tests() if name not in near]
+
+
 class Map:
     """Which tests belong to a line of the source; measured when it is first asked for."""
 
@@ -337,14 +367,8 @@ class Map:
 
     def stages(self, mutant):
         """The tests for a mutant: first those of its own package, then all others, each in the order in which they are tried."""
-        folder, stem = mutant.file.split("/")[0], Path(mutant.file).stem
-        if mutant.file in OF_KERNELS:
-            stages = [name for name in OF_KERNELS[mutant.file] if (TESTS / name).exists()], ["test_golden.py"]
-        else:
-            near = [name for name in files_of_tests() if name.split("/")[0] in (folder, EVERYWHERE)]
-            near = sorted(near, key=lambda name: not Path(name).stem.startswith(f"test_{stem}"))
-            stages = near, [name for name in files_of_tests() if name not in near]
-        for names in stages:
+        stem = Path(mutant.file).stem
+        for names in stages_of(mutant):
             found = []
             for place, name in enumerate(names):
                 nearness = place if mutant.file in OF_KERNELS else not Path(name).stem.startswith(f"test_{stem}")

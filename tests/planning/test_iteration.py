@@ -77,6 +77,16 @@ def solved(chain, right, discount=1.0):
     return classes, system[LEVEL], system[RELATIVE]
 
 
+def test_a_way_into_the_last_place():
+    """0 -> 1 -> 2 -> 2: the long-run cost of all is that of place 2; before it, 1 pays 2 - 5, and 0 pays 1 - 5 more."""
+    chain = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]])
+    system = np.zeros((3 + EXTRA, 3))
+    system[:3], system[RIGHT] = chain, [1.0, 2.0, 5.0]
+    assert eliminate(system, 3, 0.0) == 1
+    solve_eliminated(system, 3, 1.0)
+    assert (system[LEVEL].tolist(), system[RELATIVE].tolist()) == ([5.0, 5.0, 5.0], [-7.0, -3.0, 0.0])
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_chains_with_any_number_of_classes(seed):
     rng = np.random.default_rng(seed)

@@ -107,3 +107,9 @@ def test_hand_overs_that_cannot_be_in_the_only_state():
     """Costs by state, of one state: there is no other in which they could be different."""
     task = cede.Task([[1.0]], ["a", "b"], 2, switch_cost=[[[0.0, np.inf], [0.5, 0.0]]])
     assert task.switch_cost.tolist() == [[[0.0, np.inf], [0.5, 0.0]]]
+
+
+def test_the_least_unit_of_cost():
+    assert cede.Task([[1e-100]], ["a"], 1).env_cost.tolist() == [[1e-100]]
+    with pytest.raises(ValueError, match="Task: the largest cost is 9e-101, must be 0, or at least 1e-100 in size"):
+        cede.Task([[9e-101]], ["a"], 1)
