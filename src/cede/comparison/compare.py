@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cede._base import archive, check
+from cede._base.calls import clear_call
 from cede._base.extras import need
 from cede._base.progress import Progress
 from cede._base.reprs import plural
@@ -33,6 +34,7 @@ MakesLearner = Callable[[Task, int], SwitchingLearner] | str | tuple[str, Mappin
 MOST_REPEATS = 100_000
 
 
+@clear_call
 def compare(
     worlds: Mapping[str, World] | Sequence[str],
     learners: Mapping[str, MakesLearner] | Sequence[str],

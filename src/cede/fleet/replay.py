@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints, read_only
+from cede._base.calls import clear_call
 from cede._base.progress import Progress
 from cede._base.reprs import listed, plural, short_repr
 from cede.fleet.history import History
@@ -125,6 +126,7 @@ class ReplayPlayer:
         return {"cost": step.cost, "enter_cost": step.enter_cost}
 
 
+@clear_call
 def replay(
     states: ArrayLike,
     cost: ArrayLike | None = None,

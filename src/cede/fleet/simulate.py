@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede._base.arrays import Policy
+from cede._base.calls import clear_call
 from cede._base.progress import Progress
 from cede._base.turns import Change
 from cede.fleet.by_calls import is_own, play_by_calls, truth_of
@@ -82,6 +83,7 @@ def roll(mdp: TwoLayerMDP, policy: Policy, rng: np.random.Generator) -> Episode:
     return Episode(steps.states[: n + 1], before, agents, steps.actions[:n], steps.costs[:n], *charged, aim, *team)
 
 
+@clear_call
 def simulate(
     mdp: TwoLayerMDP | Replay | Changing,
     learner: SwitchingLearner | Learner,

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cede._base import check
 from cede._base.arrays import Floats, Policy
+from cede._base.calls import clear_call
 from cede._base.reprs import plural
 from cede.beliefs.belief import Belief
 from cede.beliefs.posterior import checked_prior
@@ -85,6 +86,7 @@ class Estimate:
         return f"<Estimate: {check.printable(self.policy)} {what} ({least} to {most}, {held}){more}>"
 
 
+@clear_call
 def estimate(
     learner: Learner | Task,
     policy: Policies | None = None,

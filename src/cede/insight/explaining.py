@@ -15,6 +15,7 @@ import numpy as np
 from cede._base import check
 from cede._base.archive import path_to_write
 from cede._base.arrays import Floats, Policy
+from cede._base.calls import clear_call
 from cede._base.extras import label, pyplot, save_picture, wrapped_label
 from cede._kernels.account import is_hand_over
 from cede.beliefs.belief import Belief
@@ -75,6 +76,7 @@ class Explanation:
         return draw(self, path_to_write("draw", "path", path))
 
 
+@clear_call
 def explain(learner: Learner, t: int | None = None, state: int | str = NOT_GIVEN, prev_agent: int | str = NOT_GIVEN) -> Explanation:
     """Explain a choice of a learner: the cost of every option, and one sentence.
 

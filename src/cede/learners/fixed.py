@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from cede._base import check
 from cede._base.arrays import Policy
+from cede._base.calls import clear_call
 from cede.learners.learner import MOST_SEED, Learner
 from cede.learners.options import checked_task
 from cede.learners.promises import checked_form
@@ -44,6 +45,7 @@ class Fixed(Settings):
         return "oracle()" if self.title == "oracle" else f"fixed({self.title!r})"
 
 
+@clear_call
 def fixed(task: Task, agent: int | str | ArrayLike | Plan) -> Learner:
     """Make a learner that never plans: in every episode one agent (index or name) has control, or one switching policy, (L, S, D)
     or a Plan, is used.

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
+from cede._base.calls import clear_call
 from cede.learners.learner import Learner
 from cede.learners.options import (
     ForgetRules,
@@ -37,6 +38,7 @@ class Greedy(Settings):
     name = "greedy"
 
 
+@clear_call
 def greedy(
     task: Task,
     *,

@@ -7,6 +7,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from cede._base import check
+from cede._base.calls import clear_call
 from cede.beliefs.posterior import checked_prior
 from cede.learners.learner import Learner
 from cede.learners.options import (
@@ -55,6 +56,7 @@ def checked_features(owner: str, task: Any, features: Any) -> Features | None:
     return read_features(owner, checked_task(owner, task), None if features is True else features, None)
 
 
+@clear_call
 def posterior_sampling(
     task: Task,
     *,

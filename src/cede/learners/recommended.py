@@ -6,6 +6,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from cede._base.calls import clear_call
 from cede.learners.learner import Learner
 from cede.learners.options import (
     BeliefNames,
@@ -43,6 +44,7 @@ class Recommended(Settings):
     belief = CALIBRATED
 
 
+@clear_call
 def recommended(
     task: Task,
     *,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from cede._base import check
+from cede._base.calls import clear_call
 from cede.beliefs.scale import Scale, ScaleOf, scale_of
 from cede.learners.learner import Learner
 from cede.learners.options import BeliefNames, FullPlans, Planning, Plans, Replan, checked_plans, checked_task
@@ -38,6 +39,7 @@ class UCRL2(Settings):
         return BeliefNames(FORMS[self.form])
 
 
+@clear_call
 def ucrl2(
     task: Task,
     *,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from numpy.typing import ArrayLike
 
 from cede._base import check
+from cede._base.calls import clear_call
 from cede.beliefs.scale import Scale, ScaleOf, scale_of
 from cede.learners.learner import Learner
 from cede.learners.options import (
@@ -52,6 +53,7 @@ class UCRL2MC(Settings):
             check.fail(self.owner, "radius", both, "sets that this learner can have")
 
 
+@clear_call
 def ucrl2_mc(
     task: Task,
     *,

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 
 from cede._base import check
 from cede._base.arrays import Floats, canonical, read_only
+from cede._base.calls import clear_constructor
 from cede._base.remade import Remade
 from cede._base.reprs import listed, plural, short_repr
 from cede.problem.costs import (
@@ -38,6 +39,7 @@ from cede.problem.takeover import check_own_policy, checked_delay
 from cede.problem.task import Task
 
 
+@clear_constructor
 @dataclass(frozen=True, eq=False)
 class Environment(Remade):
     """The transition probabilities and the costs of the system.
@@ -203,6 +205,7 @@ def checked_transition(value: Any) -> sp.csr_array:
     return matrix
 
 
+@clear_constructor
 @dataclass(frozen=True, eq=False)
 class Agent(Remade):
     """An agent that can be in control: a person, a machine, a model.
@@ -256,6 +259,7 @@ class Agent(Remade):
         return short_repr(self, parts)
 
 
+@clear_constructor
 @dataclass(frozen=True, eq=False)
 class Team(Remade):
     """The agents that share the system, and the cost of handing control from one to another.
@@ -302,6 +306,7 @@ class Team(Remade):
         return short_repr(self, lambda: (f"{plural(len(self.agents), 'agent')}: {listed([agent.name for agent in self.agents])}",))
 
 
+@clear_constructor
 @dataclass(frozen=True, eq=False)
 class TwoLayerMDP(Remade):
     """The whole problem: an environment, a team, and a horizon. `task` is the input of a learner.

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints, read_only
+from cede._base.calls import clear_constructor
 from cede._base.remade import Remade
 from cede._base.reprs import listed, plural, short_repr
 from cede._kernels.account import total_cost
@@ -65,6 +66,7 @@ MOST_VALUES = 2**40
 NOT_GIVEN: Any = ...
 
 
+@clear_constructor
 @dataclass(frozen=True, eq=False)
 class Task(Remade):
     """The input of a learner: sizes, costs, horizon, terminal states and names of the agents, but no probabilities.
