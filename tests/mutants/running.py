@@ -62,6 +62,7 @@ OF_KERNELS = {
         "planning/test_costs_ends_time.py",
     ),
     "learners/proof.py": ("learners/test_baseline.py",),
+    "learners/trials.py": ("learners/test_trials.py",),
     "_kernels/account.py": ("steps/test_step_costs.py", "steps/test_steps.py", "fleet/test_simulate.py"),
     "planning/iteration.py": ("planning/test_iteration.py", "planning/test_newton.py"),
     "rows/cost_sums.py": (
