@@ -274,3 +274,22 @@ def test_environments_of_gymnasium():
     assert all(seen[i] == (0.25 + i / 2 if steps[i] else 0.5) for i in range(2))
     with pytest.raises(ValueError, match="SwitchingEnv: control_cost or switch_cost of the task is not known"):
         cede.gym.SwitchingEnv(env, team=team, task=task)
+
+
+def test_agents_join_and_leave_with_their_costs():
+    mdp = slow()
+    learner = cede.ucrl2_mc(unknown(mdp))
+    cede.simulate(mdp, learner, 40, seed=3, progress=False)
+    before = learner.costs
+    learner.add_agent("third", control_cost=np.nan, switch_cost=np.nan)
+    costs, members = learner.costs, learner.task.members
+    assert members == ("machine", "human", "third")
+    assert np.array_equal(costs.control_mean[:, :2], before.control_mean[:, :2])
+    taken = learner.task.agents.index("human (taking over from machine, 1 of 2)")
+    assert costs.switch_mean[0, taken] == before.switch_mean[0, 2]
+    assert costs.switch_mean[1, 0] == before.switch_mean[1, 0]
+    assert costs.control_mean[:, 2].tolist() == [0.5] * 3  # nothing is known of the newcomer
+    learner.remove_agent("machine", start_agent="human")
+    after = learner.costs
+    assert np.array_equal(after.control_mean[:, 0], before.control_mean[:, 1])
+    assert (learner.counts.costs[:, [0]].sum(axis=0) < 40 * 6 * 2).all()

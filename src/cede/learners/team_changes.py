@@ -155,6 +155,9 @@ def planned_anew(state: LearnerState) -> LearnerState:
 def state_after(task: Task, after: Task, settings: Settings, told: Settings, state: LearnerState) -> LearnerState:
     """Return the state of a learner whose task and settings were `task` and `settings`, and now are `after` and `told`."""
     before, sizes = Sizes(task, settings), Sizes(after, told)
+    if state.costs_recent_row.size and len(task.charges) != len(after.charges):
+        expected = "left out: no other cost of the team was learned, or no other stays learned"
+        check.fail("Learner", "a Window for costs, where the team begins or ceases to have unknown costs", "given", expected)
     moves = moves_of(before.places, sizes.places)
     layers = {
         name: moved(layer, moves[name], sizes.shapes[name]) for name, layer in state.counts.layers.items() if name in sizes.shapes

@@ -8,7 +8,7 @@ import numpy as np
 
 from cede._base import check
 from cede._base.arrays import Floats, Ints
-from cede.problem.costs import by_hand_over, of_one_agent
+from cede.problem.costs import amount, by_hand_over, of_one_agent
 from cede.problem.layout import VariesWith
 from cede.problem.takeover import price_of_members
 from cede.problem.task import Task
@@ -36,7 +36,7 @@ def with_agent(
                 check.fail(owner, "a hand-over of switch_cost", check.show(pair), f"from or to {name!r}: the others keep theirs")
         switching = by_hand_over(owner, "switch_cost", switch_cost, names, switching)
     else:
-        switching[..., -1, :-1] = switching[..., :-1, -1] = check.number(owner, "switch_cost", switch_cost)
+        switching[..., -1, :-1] = switching[..., :-1, -1] = amount(owner, "switch_cost", switch_cost)
     if whole["grab_cost"] is not None:
         grab = whole["grab_cost"] = one_more(whole["grab_cost"])
         grab[..., -1, :], grab[..., :, -1] = switching[..., -1, :], switching[..., :, -1]

@@ -37,6 +37,22 @@ def moves_of(old: Places, new: Places) -> Moves:
     if old.costs.enter_place.size:
         arriving = old.costs.enter_place, new.costs.enter_place
         result[COSTS][arriving[0][arriving[0] >= 0]] = arriving[1][arriving[1] >= 0]
+    stay = rows_of_team_costs(new)
+    for what, row in rows_of_team_costs(old).items():
+        result[COSTS][row] = stay.get(what, -1)
+    return result
+
+
+def rows_of_team_costs(places: Places) -> dict[tuple[object, ...], int]:
+    """Return the row of each learned cost of control and of hand-overs, by the number of states that are told apart, the state, and
+    the names of one or two members.
+    """
+    task, aim, result = places.task, places.task.layout.aim, dict[tuple[object, ...], int]()
+    names = np.array(task.members, dtype=object)
+    for s, d in np.argwhere(places.costs.control_place >= 0):
+        result[len(places.costs.control_place), s, names[task.acting[d]]] = int(places.costs.control_place[s, d])
+    for s, prev, d in np.argwhere(places.costs.switch_place >= 0):
+        result[len(places.costs.switch_place), s, names[aim[prev]], names[aim[d]]] = int(places.costs.switch_place[s, prev, d])
     return result
 
 
