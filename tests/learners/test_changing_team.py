@@ -11,7 +11,7 @@ import cede
 from cede.learners.learner import Learner
 from cede.learners.promises import trial_at
 from cede.learners.team_changes import TeamChange
-from cede.learners.trials import trial_member
+from cede.learners.trials import scheduled_trial
 from cede.problem.team_changes import slots_after
 from cede.rows.moving import faded
 from cede.rows.places import Places
@@ -356,7 +356,7 @@ def slow_trials(since, episodes):
 @pytest.mark.parametrize("since", [(0,), (0, 0, 0), (0, 0, 30), (0, 7, 7, 0), (0, 16, 17, 400), ()])
 def test_the_schedule_of_trials_restarts_for_newcomers_alone(since):
     whose = slow_trials(since, 3000)
-    assert [trial_member(np.array(since, dtype=np.int64), k) for k in range(1, 3001)] == whose
+    assert [scheduled_trial(np.array(since, dtype=np.int64), k) for k in range(1, 3001)] == whose
 
 
 def test_a_newcomer_is_tried_at_once_and_again():

@@ -265,8 +265,9 @@ def unpack_state(sizes: Sizes, numbers: Mapping[str, Any], arrays: Mapping[str, 
         check.fail("file", "planned", values["planned"], f"at most {values['episodes'] + 1}, the next episode")
     values["counts"] = Counts(unpack_layers(sizes, numbers, arrays), *(values.pop(name) for name in EPISODES))
     for declared in ARRAYS:
-        values[declared.name] = arrays[declared.name]
-        check_array("file", declared, arrays[declared.name], sizes)
+        nothing = np.empty(0, dtype=declared.metadata["dtype"])  # of a field that older files lack: its start values
+        values[declared.name] = arrays.get(declared.name, nothing)
+        check_array("file", declared, values[declared.name], sizes)
     values["extras"] = {name.removeprefix("extras/"): array for name, array in arrays.items() if name.startswith("extras/")}
     check_extras("file", sizes.extras, values["extras"])
     if values["policy"].size != 0 and values["value"].size == 0 and sizes.settings.policy is None:
