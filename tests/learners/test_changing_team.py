@@ -373,6 +373,28 @@ def test_a_newcomer_is_tried_at_once_and_again():
         assert history.control[episode - 41].tolist() == [0, 0, L]
 
 
+def test_who_is_tried_follows_by_name():
+    _, task = problem(NAMES)
+    learner = cede.recommended(task, trials={"agents": ["operator", "expert"], "steps": 2})
+    learner.remove_agent("robot", start_agent="expert")
+    assert (learner.settings.trials.members, learner.settings.trials.steps) == ((0, 1), 2)
+    learner.add_agent("new")
+    assert learner.settings.trials.members == (0, 1)
+    learner.remove_agent("operator")
+    learner.remove_agent("expert", start_agent="new")
+    assert learner.settings.trials is None
+
+
+def test_learned_costs_of_the_team_are_refused():
+    _, task = problem(NAMES)
+    learned = cede.Task(
+        env_cost=task.env_cost, agents=NAMES, horizon=L, control_cost=[np.nan, 0.1, 0.1], control_cost_range=(0.0, 1.0)
+    )
+    for call in (lambda one: one.add_agent("new"), lambda one: one.remove_agent("expert")):
+        with pytest.raises(ValueError, match="the learner's task is one whose costs of control or hand-overs are learned"):
+            call(cede.ucrl2_mc(learned))
+
+
 # ------------------------------------------------------------------------------------------------- files, records, runs
 
 

@@ -354,5 +354,5 @@ def for_newcomer(task: Task, settings: Settings, like: Task, known_agents: Mappi
         forgetting=ForgetRules(forget, settings.forgetting.environment),
         limits=None,
         baseline=None,
-        trials=None if settings.trials is None else TrialEpisodes(),
+        trials=None if settings.trials is None else replace(settings.trials, members=(), since=()),
     )

@@ -238,7 +238,8 @@ def promises_after(owner: str, task: Task, after: Task, settings: Settings, sinc
     if trials is not None:
         joined_at = (*(trials.since or (0,) * len(task.members)), since)
         members = tuple(new for new, i in enumerate(old) if i in trials.members)
-        trials = replace(trials, members=members, since=tuple(joined_at[i] for i in old))
+        some = bool(members) or not trials.members  # without members, all are tried
+        trials = replace(trials, members=members, since=tuple(joined_at[i] for i in old)) if some else None
     if baseline is not None:
         who = baseline.name
         if who not in task.members or not np.array_equal(baseline.policy.reshape(task.policy_shape), task.always(who)):
