@@ -365,7 +365,7 @@ FORMATS = {
     5: "c8ec19a0409d1da9",
     6: "93e68d5eb495c468",
     7: "6a4bcdc41da61bac",
-    8: "fb099861d16ea87f",
+    8: "4de46dabf6402dfc",
 }
 
 
@@ -373,6 +373,7 @@ def featured(task):
     return cede.posterior_sampling(task, features=np.arange(task.n_states)).settings
 
 
+OPEN = ["approved", "awaited", "begun", "most", "open", "seconds"]  # and of its open sessions
 LEARNER = ["task", "settings", "seed", "state", "steps", "charged", "sessions", "recorded", "changes"]  # what a file has of one
 
 
@@ -381,7 +382,7 @@ def format_digest():
     classes = CLASSES | {cls.__name__: cls for cls in ALGORITHMS}
     described = {name: [field.name for field in fields(cls)] for name, cls in sorted(classes.items())}
     kept = [(field.name, str(field.metadata.get("dtype", ""))) for field in fields(LearnerState)]
-    running = [list(RUN_FIELDS), [field.name for field in fields(Ledger)], LEARNER, Content._fields]
+    running = [list(RUN_FIELDS), [field.name for field in fields(Ledger)], LEARNER, Content._fields, OPEN]
     extras = [(one.name, one.dtype.__name__) for one in Sizes(MDP.task, featured(MDP.task)).extras]
     return hashlib.sha256(json.dumps([described, kept, running, extras]).encode()).hexdigest()[:16]
 

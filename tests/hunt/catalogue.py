@@ -1241,6 +1241,12 @@ def chosen_session():
     return session
 
 
+def waiting_learner():
+    subject = unknown_learner()
+    subject.observe(0, 0, 0, 1, 1, 1, cost=None)
+    return subject
+
+
 def begun_session():
     session = chosen_session()
     session.observe(1, 1)
@@ -1266,7 +1272,7 @@ def methods():
     follows = {**step, "t": (1, Integer(0, L - 1)), "next_state": (1, Integer(0, S - 1)), "moved": (False, Flag())}
     yield "Learner.observe (the next step)", of(lambda: begun(learner()), "observe", **follows)
     end = {"replan": (True, optional(Flag()))}
-    measured = {"next_state": (1, Integer(0, S - 1)), "cost": (0.5, Number(0.0, 2.0))}
+    measured = {"next_state": (1, Integer(0, S - 1)), "cost": (0.5, optional(Number(0.0, 2.0)))}
     yield "Learner.observe (unknown costs)", of(unknown_learner, "observe", **step, **measured)
     charged = {"control_cost": (0.5, Number(0.0, 2.0)), "switch_cost": (0.0, Number(0.0, 2.0))}
     to = {"next_state": (1, Integer(0, S - 1)), "agent": (1, Integer(1, 1)), "prev_agent": (1, Integer(1, 1))}
@@ -1290,6 +1296,8 @@ def methods():
         "Learner.limit_sessions",
         of(learner, "limit_sessions", most=(5, optional(Integer(1))), seconds=(9.0, optional(Number(0.0)))),
     )
+    late = {"key": (None, optional(Title())), "t": (0, Integer(0, 0)), "cost": (0.5, Number(0.0, 2.0))}
+    yield "Learner.amend", of(waiting_learner, "amend", **late)
     free = {"state": index["state"], "prev_agent": (1, optional(Integer(0, D - 1)))}
     yield "Session.choose", of(lambda: learner().session("one"), "choose", **free)
     outcome = {"action": step["action"], "next_state": (1, Integer(0, S - 1)), "moved": (False, Flag())}

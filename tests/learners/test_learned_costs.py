@@ -221,14 +221,14 @@ def test_costs_of_arriving_are_learned():
 
 def test_what_is_wrong_is_refused_and_nothing_is_counted():
     learner = cede.ucrl2_mc(unknown(RIVER))
-    for cost, message in (
-        (None, r"observe: cost is missing, must be given: the task does not say what env_cost\[0, 1\] is"),
-        (2.0, "observe: cost is 2.0, must be from 0 to 1, the cost_range of the task"),
-        (float("nan"), "observe: cost is nan, must be a finite number"),
-        ("x", "observe: cost is 'x'"),
+    for costs, message in (
+        ({}, r"observe: cost is missing, must be given: the task does not say what env_cost\[0, 1\] is"),
+        ({"cost": 2.0}, "observe: cost is 2.0, must be from 0 to 1, the cost_range of the task"),
+        ({"cost": float("nan")}, "observe: cost is nan, must be a finite number"),
+        ({"cost": "x"}, "observe: cost is 'x'"),
     ):
         with pytest.raises(ValueError, match=message):
-            learner.observe(0, 0, 0, 1, 1, 1, cost=cost)
+            learner.observe(0, 0, 0, 1, 1, 1, **costs)
     assert learner.observed == 0
     log = {"state": [0], "agent": [1], "action": [1], "next_state": [1], "t": [0]}
     with pytest.raises(ValueError, match=r"learn_from: cost\[0\] is missing"):

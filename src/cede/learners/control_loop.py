@@ -9,12 +9,13 @@ from cede._base import check
 from cede._base.interrupts import interrupts_later, uninterrupted
 from cede._base.turns import Assignments, Change, Turn, one_at_a_time
 from cede.beliefs.scale import ScaleByEpisode
+from cede.learners.awaited import amend
 from cede.learners.log import count_log
 from cede.learners.promises import trials_from
 from cede.learners.recording import Recording
 from cede.learners.session import OpenSessions, Session, time_first
 from cede.learners.settings import Settings
-from cede.problem.task import Task
+from cede.problem.task import NOT_GIVEN, Task
 from cede.steps.check import check_choice, checked_episode
 from cede.steps.recorder import Recorder
 from cede.steps.step import Episode, Steps
@@ -106,8 +107,8 @@ class ControlLoop(ABC):
         agent: int | str,
         action: int | str,
         next_state: int | str,
-        cost: float | None = None,
-        enter_cost: float | None = None,
+        cost: float | None = ...,
+        enter_cost: float | None = ...,
         *,
         control_cost: float | None = None,
         switch_cost: float | None = None,
@@ -121,8 +122,8 @@ class ControlLoop(ABC):
         agent: int | str,
         action: int | str,
         next_state: int | str,
-        cost: float | None = None,
-        enter_cost: float | None = None,
+        cost: float | None = ...,
+        enter_cost: float | None = ...,
         *,
         control_cost: float | None = None,
         switch_cost: float | None = None,
@@ -138,8 +139,8 @@ class ControlLoop(ABC):
         agent: Any,
         action: Any,
         next_state: Any,
-        cost: float | None = None,
-        enter_cost: float | None = None,
+        cost: float | None = NOT_GIVEN,
+        enter_cost: float | None = NOT_GIVEN,
         *,
         control_cost: float | None = None,
         switch_cost: float | None = None,
@@ -153,7 +154,8 @@ class ControlLoop(ABC):
         cost: the environment's cost of the action. It is required if the task does not know it, and must be in its cost_range.
         enter_cost: the same for arriving in the next state. control_cost: of the agent's control in this step. switch_cost: of the
         hand-over from prev_agent to agent. Costs that the task knows may be left out; if given, they must be equal. To learn a
-        measured cost, declare it as unknown in the task: NaN in env_cost, with a cost_range.
+        measured cost, declare it as unknown in the task: NaN in env_cost, with a cost_range. cost=None or enter_cost=None where the
+        task does not know it: it arrives later, or never; see `amend`.
 
         moved: True if the system was moved to another state since the step before, by hand for example. Nothing is learned from the
         move. With a baseline, an episode with a move counts with the greatest possible cost.
@@ -219,6 +221,27 @@ class ControlLoop(ABC):
             )
         session = self._open.by_key[name] = Session(self, name)
         return session
+
+    @one_at_a_time
+    def amend(self, key: str | None, t: int, *, cost: float | None = None, enter_cost: float | None = None) -> None:
+        """Tell a cost that was not known yet when its step was observed with `cost=None` or `enter_cost=None`.
+
+        key: the name of the session, which may have ended; None for the learner's own calls. t: the number of the step in it, from
+        0. The cost counts once, in the row in which it belongs: the counts are those of a learner that was told at once. The next
+        plan that is due uses it. With a half-life it counts from now on.
+
+        A name means the latest session: when one of the same name observes its first step, and for the learner's own calls the next
+        episode, nothing is awaited of the one before. If more than 100,000 steps are awaited, the first of the session that has
+        waited longest is given up; all of them if an agent joins or leaves. What is given up, or never told, is not counted: it is
+        never taken for 0.
+        """
+        amend(self, key, t, (cost, enter_cost))
+
+    @property
+    @one_at_a_time
+    def awaited(self) -> dict[str | None, tuple[int, ...]]:
+        """Return the steps whose costs are awaited, by session: see `amend`."""
+        return {key: tuple(sorted(steps)) for key, steps in self._open.awaited.by_key.items()}
 
     @property
     @one_at_a_time
@@ -308,6 +331,10 @@ class ControlLoop(ABC):
         if (before := self.recorder) is not None:
             now = f"recorded to {str(before.path)!r}"
             check.fail("record_to", "the learner", now, "recorded to one file: close that recorder first")
+        for session in (self._session, *self._open.by_key.values()):
+            if session.observed and session.key in self._open.awaited.by_key:
+                expected = "known: amend them, or end or drop the session, before it is recorded"
+                check.fail("record_to", "the costs of a running session", "awaited", expected)
         about, recorded, before_recording = {**self.about, "episode": self.episode}, self.recorded, self._recording
         recorder = Recorder(path, self.task, about=about, sync=sync, recorded=recorded)
         try:

@@ -14,6 +14,7 @@ from cede import __version__
 from cede._base import archive, check
 from cede._base.archive import Arrays, path_to_write, save_arrays
 from cede.beliefs.scale import StepDown
+from cede.learners.awaited import Awaited
 from cede.learners.session import OpenSessions, Session
 from cede.learners.settings import Settings
 from cede.learners.state import LearnerState, pack_state
@@ -85,8 +86,10 @@ def pack_sessions(content: Mapping[str, Any]) -> tuple[Header, Arrays]:
         arrays[f"policy/{i}"] = plan.policy
         if not np.isnan(plan.value.flat[0]):
             arrays[f"value/{i}"] = plan.value
+    awaited, late = Awaited(content["awaited"]).packed()
     limits = {"most": content["most"], "seconds": None if content["seconds"] == float("inf") else content["seconds"]}
-    return {"open": rows, "begun": content["begun"], "approved": content["approved"], **limits}, arrays
+    numbers = {"begun": content["begun"], "approved": content["approved"]}
+    return {"open": rows, "awaited": awaited, **numbers, **limits}, {**arrays, **late}
 
 
 def below(arrays: Arrays, name: str) -> Arrays:

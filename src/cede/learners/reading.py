@@ -13,6 +13,8 @@ import numpy as np
 from cede._base import archive, check
 from cede._base.archive import Arrays
 from cede.beliefs.scale import Scale, StepDown
+from cede.learners.awaited import check_fits, told
+from cede.learners.awaited import unpacked as awaited_in
 from cede.learners.files import below
 from cede.learners.fixed import Fixed
 from cede.learners.greedy import Greedy
@@ -120,7 +122,10 @@ def unpack_sessions(learner: Learner, header: Any, arrays: Arrays) -> tuple[Open
     limits = {"most": check.integer(owner, "most", header["most"], 1), "begun": check.integer(owner, "begun", header["begun"], 0)}
     seconds = float("inf") if header["seconds"] is None else check.number(owner, "seconds", header["seconds"], least=0.0)
     approved = None if header["approved"] is None else check.index(owner, "approved", header["approved"], len(task.members))
-    return OpenSessions.of(learner, {"sessions": sessions, "seconds": seconds, "approved": approved, **limits})
+    awaited = awaited_in(learner, header["awaited"], arrays["awaited/steps"], arrays["awaited/charged"])
+    check_fits(task, awaited, sessions)
+    kept = {"sessions": sessions, "awaited": awaited.content, "seconds": seconds, "approved": approved}
+    return OpenSessions.of(learner, {**kept, **limits})
 
 
 def put_steps(session: Session, steps: Any, charged: Any) -> None:
@@ -129,9 +134,8 @@ def put_steps(session: Session, steps: Any, charged: Any) -> None:
         check.fail("file", "the steps of the running episode", f"{steps.shape} of {steps.dtype}", "(n, 6) of int64")
     if charged.dtype != np.float64 or charged.shape not in ((len(steps), 2), (len(steps), len(CHARGES))):
         check.fail("file", "the costs of the running episode", f"{charged.shape} of {charged.dtype}", "(n, 2) or (n, 4) of float64")
-    missing = [None] * (len(CHARGES) - charged.shape[1])
-    for step, costs in zip(steps.tolist(), charged.tolist(), strict=True):
-        session.add(session.checked("file", step[0], step[1:], (*costs, *missing), True))  # checked when it was new
+    for step, costs in zip(steps.tolist(), told(charged), strict=True):
+        session.add(session.checked("file", step[0], step[1:], costs, True))  # checked when it was new
 
 
 def unpack_plan(task: Task, arrays: Arrays, i: int) -> Plan:

@@ -9,6 +9,8 @@ from cede._base import check
 from cede._base.interrupts import interrupts_later
 from cede._base.reprs import plural, short_repr
 from cede._base.turns import Turn, one_at_a_time
+from cede.learners.awaited import Awaited, check_can_wait, is_awaited
+from cede.problem.task import NOT_GIVEN
 from cede.steps.check import check_choice, observed_step
 from cede.steps.step import Step, Steps
 
@@ -169,8 +171,8 @@ class Session:
         self,
         action: int | str,
         next_state: int | str,
-        cost: float | None = None,
-        enter_cost: float | None = None,
+        cost: float | None = NOT_GIVEN,
+        enter_cost: float | None = NOT_GIVEN,
         *,
         control_cost: float | None = None,
         switch_cost: float | None = None,
@@ -253,13 +255,18 @@ class Session:
             hint = "" if t else "; if a new episode begins, end this one first (end_episode), or drop it (drop_episode)"
             check.fail(owner, "t", t, f"{len(self._steps)}, the next step of this episode{hint}")
         last = self._steps[-1] if self._steps else None
-        return observed_step(owner, task, self._learner.settings.structure, t, places, last, costs, moved)
+        step = observed_step(owner, task, self._learner.settings.structure, t, places, last, costs, moved)
+        if is_awaited(step):
+            check_can_wait(owner, self._learner, step)
+        return step
 
     def take(self, owner: str, t: Any, places: Iterable[Any], costs: Sequence[Any], moved: Any) -> None:
         """Check a step, record it, and add it; without a horizon count it."""
         learner, step = self._learner, self.checked(owner, t, places, costs, moved)
         self._used = time.time()
-        if learner._recording.recorder is None and learner.task.horizon is not None:
+        t, awaited, waits = self.t, learner._open.awaited, is_awaited(step)
+        plain = learner._recording.recorder is None and learner.task.horizon is not None
+        if plain and not waits and (t or self.key not in awaited.by_key):
             self._steps.append(step)
             return
         with interrupts_later(), learner._recording.together(self.key):  # the record and the learner agree
@@ -267,6 +274,10 @@ class Session:
             if learner.task.horizon is None:
                 learner._count_steps(Steps.of([step]))
             self.add(step)
+            if t == 0:  # from now on the name means this session
+                awaited.give_up(self.key)
+            if waits:
+                awaited.put(self.key, t, step)
 
     def add(self, step: Step) -> None:
         """Add a checked step. Without a horizon, arriving in a terminal state ends the run."""
@@ -282,6 +293,7 @@ class Session:
         learner = self._learner
         with learner._recording.together(self.key):
             self.write(steps.rows(), begins=True)
+            learner._open.awaited.give_up(self.key)
             if learner.task.horizon is None:
                 learner._count_steps(steps)
                 self.clear()
@@ -335,6 +347,8 @@ class Session:
                 recorder.end_episode(learner.episode, self.key)
             elif recorder is not None and self.observed:
                 recorder.drop_episode(learner.episode, self.key)
+            if self.observed:
+                learner._open.awaited.give_up(self.key)
             self._close(counted=False)
 
     def _close(self, *, counted: bool) -> None:
@@ -367,7 +381,7 @@ class OpenSessions:
 
     most: how many may be open. seconds: after which a session that was not used is ended; None: never. begun: the number of the
     episode that began last, among all; episodes have trial episodes by it. approved: the member whose trial is next; None: the
-    schedule decides.
+    schedule decides. awaited: steps whose costs arrive later, of sessions that are open or have ended, and of the session None.
     """
 
     def __init__(self) -> None:
@@ -375,12 +389,14 @@ class OpenSessions:
         self.most, self.seconds = 10_000, float("inf")
         self.begun = 0
         self.approved: int | None = None
+        self.awaited = Awaited()
         self.swept = time.time()
 
     def content(self, running: Session) -> dict[str, Any]:
         """Return all of it for a copy, with the session None. `of` is the inverse."""
         sessions = {session.key: session.content for session in (running, *self.by_key.values())}
-        return {"sessions": sessions, **{name: getattr(self, name) for name in OPEN}}
+        numbers = {name: getattr(self, name) for name in OPEN}
+        return {"sessions": sessions, **numbers, "awaited": self.awaited.content}
 
     @classmethod
     def of(cls, learner: "ControlLoop", content: dict[str, Any]) -> tuple["OpenSessions", Session]:
@@ -388,7 +404,7 @@ class OpenSessions:
         result = cls()
         sessions = {key: Session(learner, key, each) for key, each in content["sessions"].items()}
         running = sessions.pop(None)
-        result.by_key = sessions
+        result.by_key, result.awaited = sessions, Awaited(content["awaited"])
         for name in OPEN:
             setattr(result, name, content[name])
         return result, running

@@ -117,6 +117,11 @@ class WorkingLearner:
         self.counts.end_episode()
         self.stale = True
 
+    def count_late_costs(self, steps: Steps) -> None:
+        """Count costs of steps that were counted without them; NaN: none."""
+        self.counts.add_costs(steps.places, [steps.cost, steps.enter_cost, *[np.full(len(steps), np.nan)] * 2])
+        self.stale = True
+
     def refit(self) -> None:
         """Fit the models of the option that are due, after an episode was counted."""
         if self.option is not None:

@@ -220,7 +220,7 @@ class Working:
         if self.task.horizon is not None:
             self.add_starts(steps[1][steps[0] == 0])
         if self.costs.least.size:
-            self._add_costs(steps, charged)
+            self.add_costs(steps, charged)
         self.refresh()
         if self.fades or self.shares_agents:
             keys = np.empty((2, len(steps[0])), dtype=np.int64)
@@ -243,8 +243,8 @@ class Working:
                 self.starts[self.starts < kernels.LEAST_WEIGHT] = 0.0
             self.starts[state] += 1.0
 
-    def _add_costs(self, steps: tuple[Ints, ...], charged: Sequence[Floats | None]) -> None:
-        """Count the unknown costs of steps. The arguments are those of `add`."""
+    def add_costs(self, steps: tuple[Ints, ...], charged: Sequence[Floats | None]) -> None:
+        """Count the unknown costs of steps. The arguments are those of `add`; costs that are NaN arrive later."""
         times, states, prevs, who, actions, nexts = steps
         layer, n = self.costs, len(states)
         parts = np.stack([np.zeros(n) if part is None else part for part in charged[: layer.charges]], axis=1).reshape(-1)
@@ -260,6 +260,7 @@ class Working:
         if layer.switch_place.size:
             rows[:, 3] = layer.switch_place[np.minimum(states, len(layer.switch_place) - 1), prevs, who]
         flat = rows.reshape(-1)
+        flat[np.isnan(parts)] = -1
         places = cost_sums.PLACES * len(np.unique(flat))
         if len(layer.counts.seen.column) - layer.counts.seen.end < places:
             layer.counts.seen.lengthen(places)

@@ -3,7 +3,7 @@
 Learners, logs, Episodes and the service call `check_steps`. All counting trusts its result.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from cede._base import check
 from cede.problem.costs import RANGES
 from cede.problem.names import in_kind
 from cede.problem.structure import Structure
-from cede.problem.task import CHARGES, Task
+from cede.problem.task import CHARGES, NOT_GIVEN, Task
 from cede.steps.step import WHERE, WHO, Episode, Step, Steps, wrong_links
 
 SAME_COST = 1e-6  # tolerance between a measured and a known cost, relative or, near 0, absolute: float32 rounding
@@ -50,14 +50,16 @@ def observed_step(
     """Check one step of a loop, and return it in indices, with all costs.
 
     t: already checked. values: state, prev_agent, agent, action and next_state, by index or name. last: the previous step of the
-    same episode or run, None for the first. costs: what was charged, in the order of CHARGES, None if not given. moved: whether the
-    system was moved since the last step.
+    same episode or run, None for the first. costs: what was charged, in the order of CHARGES; NOT_GIVEN if left out; None if an
+    unknown cost of the environment arrives later, and is NaN, or one of the team is left out. moved: whether the system was moved
+    since the last step.
     """
     given = dict(zip(PLACES, values, strict=True))
     state, to = task.state_index(owner, "state", given["state"]), task.state_index(owner, "next_state", given["next_state"])
     prev, agent = task.agent_index(owner, "prev_agent", given["prev_agent"]), task.agent_index(owner, "agent", given["agent"])
     action, moved = task.action_index(owner, "action", given["action"]), check.truth(owner, "moved", moved)
-    amounts = [np.nan if value is None else check.number(owner, name, value) for name, value in zip(CHARGES, costs, strict=True)]
+    told = [value is not None and value is not NOT_GIVEN for value in costs]
+    amounts = [check.number(owner, CHARGES[i], value) if told[i] else np.nan for i, value in enumerate(costs)]
     step = Step(t, state, prev, agent, action, to, amounts[0], amounts[1], None, moved, None, amounts[2], amounts[3])
     if task.terminal:
         check_goes_on(owner, task, step, plain, given)
@@ -65,7 +67,8 @@ def observed_step(
         check_links(owner, task, last, step, True, plain, given)
     if structure is not None:
         check_outcomes(owner, structure, step, plain)
-    found = [float(cost) for cost in charged(owner, task, step, plain, measured=any(cost is not None for cost in costs)).values()]
+    late = [name for name, cost in zip(CHARGES[:2], costs, strict=False) if cost is None]
+    found = [float(cost) for cost in charged(owner, task, step, plain, measured=any(told), awaited=late).values()]
     return Step(t, state, prev, agent, action, to, found[0], found[1], None, moved, None, *found[2:])
 
 
@@ -179,12 +182,20 @@ def check_outcomes(owner: str, structure: Structure | None, steps: Any, place: P
         check.fail(owner, place("next_state", i), int(to[i]), allowed)
 
 
-def charged(owner: str, task: Task, steps: Any, place: Place = in_column, *, measured: bool = False) -> dict[str, Any]:
+def charged(
+    owner: str,
+    task: Task,
+    steps: Any,
+    place: Place = in_column,
+    *,
+    measured: bool = False,
+    awaited: Collection[str] = (),
+) -> dict[str, Any]:
     """Check what was charged in a Step or columns; return the costs by name: of the environment, and of the team if some of these
     are learned.
 
     A known cost is taken from the task; an unknown cost is that of the step, which must lie in the range of the task. measured:
-    whether a measured cost must equal the known cost of the task.
+    whether a measured cost must equal the known cost of the task. awaited: names of unknown costs that may be missing, NaN.
     """
     arriving = 0.0 * steps.next_state if task.enter_cost is None else task.enter_cost[steps.next_state]
     stated_costs: list[Any] = [task.env_cost[steps.state, steps.action], arriving]
@@ -203,7 +214,7 @@ def charged(owner: str, task: Task, steps: Any, place: Place = in_column, *, mea
         result[name] = stated_cost
         if first(unknown) is None:
             continue
-        if (i := first(unknown & np.isnan(cost))) is not None:
+        if name not in awaited and (i := first(unknown & np.isnan(cost))) is not None:
             check.fail(owner, place(name, i), "missing", f"given: the task does not say what {entry(name, steps, i)} is")
         if (i := first(unknown & ((cost < ends[0]) | (cost > ends[1])))) is not None:
             allowed = f"from {ends[0]:g} to {ends[1]:g}, the {RANGES[field]} of the task"
