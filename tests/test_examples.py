@@ -14,6 +14,7 @@ SMALL = {
     "support_desk": ["--episodes", "200"],
     "against_sb3": ["--steps", "1000"],
     "third_model": ["--episodes", "120", "--repeats", "1"],
+    "agent_sessions": ["--sessions", "60", "--repeats", "1"],
     "routing": ["--episodes", "60", "--repeats", "1"],
 }
 SERVICE = "service_desk"  # makes no picture

@@ -321,3 +321,25 @@ def coverage(informative, seed):
 def test_intervals_hold_under_random_delays_but_not_if_only_complaints_come_back():
     assert np.mean([coverage(False, seed) for seed in range(20)]) >= 0.95
     assert np.mean([coverage(True, seed) for seed in range(20)]) <= 0.05
+
+
+def test_costs_are_awaited_beyond_a_change_of_the_team():
+    """An agent who joins changes no row of the environment's costs; the steps of one who leaves are given up."""
+    plain, late = (cede.recommended(ENTERING, seed=4) for _ in range(2))
+    for learner, told in ((plain, (0.5, 1.25)), (late, (None, None))):
+        session = learner.session("s")
+        session.choose(0)
+        for agent, cost in zip((0, 1), told, strict=True):
+            session.observe(1, 1, cost=cost, agent=agent)
+        session.end()
+        learner.add_agent("c", takeover_delay=1)
+    assert late.awaited == {"s": (0, 1)}
+    late.amend("s", 1, cost=1.25)
+    late.amend("s", 0, cost=0.5)
+    same(plain, late)
+    session = late.session("t")
+    session.choose(0)
+    session.observe(1, 1, cost=None, agent=1)
+    session.end()
+    late.remove_agent("b")
+    assert late.awaited == {}

@@ -4,7 +4,7 @@ A step counts when it is observed; of its costs only those that are known. An aw
 the row in which it belongs when it arrives, once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +37,16 @@ class Awaited:
     def content(self) -> dict[str | None, dict[int, Step]]:
         """Return all of it for a copy."""
         return {key: dict(steps) for key, steps in self.by_key.items()}
+
+    def of_team(self, agents: Sequence[str], after: Sequence[str]) -> "Awaited":
+        """Return it after the team has changed; steps of agents who have left are given up. agents, after: their names."""
+        index = {d: after.index(name) for d, name in enumerate(agents) if name in after}
+        result = Awaited()
+        for key, steps in self.by_key.items():
+            for t, step in steps.items():
+                if step.prev_agent in index and step.agent in index:
+                    result.put(key, t, step._replace(prev_agent=index[step.prev_agent], agent=index[step.agent]))
+        return result
 
     def put(self, key: str | None, t: int, step: Step) -> None:
         """Await a cost of step t of a session."""

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from cede._base import check
 from cede._base.interrupts import interrupts_later
 from cede._base.turns import Assignments, Change
-from cede.learners.awaited import Awaited
 from cede.learners.control_loop import ControlLoop
 from cede.learners.session import Session, check_no_sessions
 from cede.learners.shared_agents import check_agents
@@ -145,5 +144,5 @@ class ChangingTeam(ControlLoop):
             check_agents("Learner", "the learner", self._shared.spans, task, settings)
             state = replace(state, counts=replace(state.counts, layers=own_layers(state.counts, self._shared.layer_names)))
         new = {"_task": task, "_settings": settings, "_session": Session(self, None), "_changes": (*self._changes, noted)}
-        given_up = (self._open, "awaited", Awaited())  # of another team
-        return (*((self, name, value) for name, value in new.items()), *self._with_counts(state), given_up)
+        still = (self._open, "awaited", self._open.awaited.of_team(self.task.agents, task.agents))
+        return (*((self, name, value) for name, value in new.items()), *self._with_counts(state), still)

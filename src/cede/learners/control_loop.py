@@ -232,7 +232,7 @@ class ControlLoop(ABC):
 
         A name means the latest session: when one of the same name observes its first step, and for the learner's own calls the next
         episode, nothing is awaited of the one before. If more than 100,000 steps are awaited, the first of the session that has
-        waited longest is given up; all of them if an agent joins or leaves. What is given up, or never told, is not counted: it is
+        waited longest is given up; so are those of an agent who leaves. What is given up, or never told, is not counted: it is
         never taken for 0.
         """
         amend(self, key, t, (cost, enter_cost))
