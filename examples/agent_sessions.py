@@ -160,7 +160,7 @@ def main():
         for name, policy in rules(mdp).items():
             rows.setdefault(name, [np.nan]).append(cede.expected_cost(mdp, policy))
     rows["best (knows all)"] = [cede.expected_cost(mdp, cede.solve(mdp)) for mdp in halves]
-    curves = {}
+    curves, errors = {}, {}
     for name in ("bandit", "cede"):
         runs = []
         for seed in range(told.repeats):
@@ -169,10 +169,14 @@ def main():
             runs.append(play(router, told.sessions, seed))
         curves[name] = np.array(runs)
         half, last = told.sessions // 2, told.sessions // 6  # the last third of each half
-        rows[f"{name}, learns"] = [curves[name][:, half - last : half].mean(), curves[name][:, -last:].mean()]
-    print(f"{'cents a session':22s} {'three models':>13s} {'four models':>12s}")
-    for name, (before, after) in sorted(rows.items(), key=lambda row: row[1][1]):
-        print(f"{name:22s} {'' if np.isnan(before) else f'{before:13.2f}':>13s} {after:12.2f}")
+        ends = curves[name][:, half - last : half], curves[name][:, -last:]
+        rows[f"{name}, learns"] = [end.mean() for end in ends]
+        errors[f"{name}, learns"] = [end.std() / np.sqrt(end.size) for end in ends]
+    print(f"{'cents a session':22s} {'three models':>14s} {'four models':>14s}")
+    for name, numbers in sorted(rows.items(), key=lambda row: row[1][1]):
+        parts = [f"{x:.2f}" + (f" +- {errors[name][i]:.2f}" if name in errors else "") for i, x in enumerate(numbers)]
+        print(f"{name:22s} {parts[0].replace('nan', ''):>14s} {parts[1]:>14s}")
+    print("Rules: exact costs. Those that learn: what the last third of their sessions cost, +- its standard error.")
     figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
     for (name, runs), colour in zip(curves.items(), ("#777777", "#D55E00"), strict=True):
         window = max(1, told.sessions // 20)
