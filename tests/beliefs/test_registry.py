@@ -64,7 +64,7 @@ def test_what_a_set_does_not_allow_is_refused():
     for kind in SETS:
         for use, more in {
             "two layers": {},
-            "bounds": {"promise": cede.ucrl2_mc(task, baseline=1).settings.baseline},
+            "bounds": {"baseline": cede.ucrl2_mc(task, baseline=1).settings.baseline},
             "fading": {"forgetting": ForgetRules(environment=cede.HalfLife(5))},
             "greedy planning": {"plans": GreedyBackups()},
         }.items():
