@@ -435,7 +435,7 @@ def test_teams_of_every_age_share_one_workspace():
             cede.simulate(mdp, learner, i, progress=False)
     groups = Run(mdps, cede.Fleet(learners).learners, 1, streams_of(0, 10)).groups
     assert len(groups) == 1
-    assert groups[0].ages == [(i, 0) for i in range(10)]
+    assert groups[0].ages == [(i, 0, 0) for i in range(10)]
 
 
 def test_scales_may_be_any_function():

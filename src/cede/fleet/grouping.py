@@ -157,7 +157,9 @@ def team_costs(tasks: Sequence[Task], true: Sequence[Task]) -> dict[str, Floats]
 
 def unscaled(settings: Settings) -> Settings:
     """Return settings without a scale, which may be a function; its values are in the orders."""
-    return settings if settings.scale == Settings.scale else with_options(settings, scale=Settings.scale)
+    agents, environment = settings.scale.agents, settings.scale.environment
+    is_plain = type(agents) is type(environment) is float and agents == environment == 1.0
+    return settings if is_plain else with_options(settings, scale=Settings.scale)
 
 
 def group_key(mdp: TwoLayerMDP, learner: "Learner", state: LearnerState, memo: Memo) -> tuple[Any, ...]:
