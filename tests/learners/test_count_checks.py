@@ -121,9 +121,11 @@ def test_a_learner_that_begins_with_counts():
     cede.simulate(cede.worlds.riverswim([0.3, 0.7]), seen, 3, seed=0, progress=False)
     counts = seen.counts
     assert Learner(TASK, seen.settings, counts=counts).counts.agents.sum() == 60
-    half = Counts.of(TASK, counts.agents * 0.5, counts.environment, 3)
+    third = Counts.of(TASK, counts.agents * 0.3, counts.environment, 3)
+    half = Counts.of(TASK, counts.agents * 0.5, counts.environment, 3)  # as agents who have changed have
     with pytest.raises(ValueError, match=r"a count of agent/p=0\.\d is .*, must be whole, or a multiple of 1/1024"):
-        Learner(TASK, seen.settings, counts=half)
+        Learner(TASK, seen.settings, counts=third)
+    assert Learner(TASK, seen.settings, counts=half).counts.agents.sum() == 30
     faded = Learner(TASK, cede.ucrl2_mc(TASK, forget=cede.HalfLife(10)).settings, counts=half)
     assert faded.counts.agents.sum() == 30
 
