@@ -208,14 +208,6 @@ def test_the_number_of_awaited_steps_is_limited(monkeypatch):
     assert list(learner.awaited) == ["s2", "s3", "s4"]
 
 
-def test_nothing_is_awaited_of_another_team():
-    learner = MAKERS["recommended"]()
-    learner.observe(0, 0, 0, 1, 1, 2, cost=None)
-    learner.end_episode()
-    learner.add_agent("newcomer")
-    assert learner.awaited == {}
-
-
 @pytest.mark.parametrize("file", [True, False])
 def test_a_learned_cost_of_control_counts_once_beside_a_late_cost(file, tmp_path):
     learners = [cede.recommended(PAID, seed=4) for _ in range(2)]
