@@ -385,16 +385,6 @@ def test_who_is_tried_follows_by_name():
     assert learner.settings.trials is None
 
 
-def test_learned_costs_of_the_team_are_refused():
-    _, task = problem(NAMES)
-    learned = cede.Task(
-        env_cost=task.env_cost, agents=NAMES, horizon=L, control_cost=[np.nan, 0.1, 0.1], control_cost_range=(0.0, 1.0)
-    )
-    for call in (lambda one: one.add_agent("new"), lambda one: one.remove_agent("expert")):
-        with pytest.raises(ValueError, match="the learner's task is one whose costs of control or hand-overs are learned"):
-            call(cede.ucrl2_mc(learned))
-
-
 # ------------------------------------------------------------------------------------------------- files, records, runs
 
 

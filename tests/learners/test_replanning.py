@@ -161,8 +161,8 @@ def test_doubling_in_a_fleet_sees_what_others_saw():
     assert all(learner.plan is learner.plan for learner in learners)
     before = [learner.plan for learner in learners]
     learners[0].observe_episode(play(mdps[0], 1, 0)[0])
-    learners[0]._count_episode()
-    learners[1]._count_episode()  # has seen nothing itself
+    learners[0].end_episode()
+    learners[1]._count_episode(None)  # has seen nothing itself
     assert all(learner.plan is not plan for learner, plan in zip(learners, before, strict=True))
     history = cede.simulate_fleet(mdps, fleet, 200, progress=False)
     assert history.settings["replan"] == "doubling"

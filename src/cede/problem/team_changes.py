@@ -23,7 +23,6 @@ def with_agent(
     {("robot", "new"): 0.3}, where others cost nothing. varies_with, takeover_delay: of the newcomer, see `Task`.
     """
     check.name(owner, "name", name)
-    no_learned_costs(owner, task)
     if name in task.agents:
         check.fail(owner, "name", repr(name), "a new one: an agent of the team has this name")
     whole = unfolded(task)
@@ -60,7 +59,6 @@ def without_agent(owner: str, task: Task, name: str, start_agent: Any = None) ->
     if it was the one who leaves.
     """
     check.choice(owner, "name", name, task.members)
-    no_learned_costs(owner, task)
     if len(task.members) == 1:
         check.fail(owner, "name", repr(name), "one of several: a team has at least one agent")
     whole, gone = unfolded(task), task.members.index(name)
@@ -85,13 +83,6 @@ def without_agent(owner: str, task: Task, name: str, start_agent: Any = None) ->
             "on_takeover": [one for one in whole["on_takeover"] if one != name],
         },
     )
-
-
-def no_learned_costs(owner: str, task: Task) -> None:
-    """Check that costs of control and of hand-overs are known: the rows of those that are learned follow from the whole team."""
-    if task.learns_team_costs:
-        expected = "a task that knows what control and hand-overs cost: make a new learner"
-        check.fail(owner, "the learner's task", "one whose costs of control or hand-overs are learned", expected)
 
 
 def unfolded(task: Task) -> dict[str, Any]:
