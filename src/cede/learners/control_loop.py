@@ -257,10 +257,9 @@ class ControlLoop(ABC):
         begins, at most a tenth later: steps that were observed are counted, since they are valid evidence however the session went
         on; a session without any is dropped. None: as before.
         """
-        if most is not None:
-            self._open.most = check.integer("limit_sessions", "most", most, 1)
-        if seconds is not None:
-            self._open.seconds = check.number("limit_sessions", "seconds", seconds, least=0.0)
+        number = self._open.most if most is None else check.integer("limit_sessions", "most", most, 1)
+        age = self._open.seconds if seconds is None else check.number("limit_sessions", "seconds", seconds, least=0.0)
+        self._open.most, self._open.seconds = number, age
 
     @one_at_a_time
     def replan(self) -> None:

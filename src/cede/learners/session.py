@@ -40,7 +40,7 @@ class Content(NamedTuple):
     choice: Choice | None
     named: bool  # whether agents are given and returned by name
     whole: bool  # whether an episode was observed at once: then it must be ended
-    used: float  # time of its last call, in seconds since 1970
+    used: float  # time of its last call, in seconds since 1970; 0 for the session None, which does not age
 
 
 def time_first(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,7 +84,7 @@ class Session:
         self._begun: tuple[Plan, int] | None = None  # the learner's plan and the number with which it began
         self._approved: int | None = None  # the member who is tried in this episode, by approval
         self._reason, self._named, self._whole = "", False, False
-        self._used = time.time()
+        self._used = 0.0 if self.key is None else time.time()
 
     @property
     def content(self) -> Content:
@@ -220,7 +220,7 @@ class Session:
             plan = self._plan if self._keeps_plan and self._plan is not None else self._current_plan()
             agent = int(plan.policy[t, state, prev])
         self._choice = Choice(self.t, state, prev, agent)
-        self._used = time.time()
+        self._used = 0.0 if self.key is None else time.time()
         return agent
 
     @property
@@ -263,7 +263,7 @@ class Session:
     def take(self, owner: str, t: Any, places: Iterable[Any], costs: Sequence[Any], moved: Any) -> None:
         """Check a step, record it, and add it; without a horizon count it."""
         learner, step = self._learner, self.checked(owner, t, places, costs, moved)
-        self._used = time.time()
+        self._used = 0.0 if self.key is None else time.time()
         t, awaited, waits = self.t, learner._open.awaited, is_awaited(step)
         plain = learner._recording.recorder is None and learner.task.horizon is not None
         if plain and not waits and (t or self.key not in awaited.by_key):
