@@ -287,6 +287,7 @@ def interrupted_log(rng, note):
         if one.episode not in (1, 21):
             return Trial("a part of a log was counted", f"{told}: {one.episode - 1} episodes of 20")
         in_another_thread(one.choose, 0, 0, 0)
+    quiet.choose(0, 0, 0)  # as the other learner did: its episode has begun
     _ = one.plan, quiet.plan
     return Trial(SURVIVED) if digest(one) == digest(quiet) else Trial("another end after interrupts", str(told))
 

@@ -55,7 +55,8 @@ class Kind:
         own = self.own_bad(value, rng)
         choices = [*own, *((None,) if not self.optional else ()), *(anything(rng) for _ in range(max(2, len(own) // 2)))]
         chosen = choices[rng.integers(len(choices))]
-        return chosen if not self.allows(chosen) else own[rng.integers(len(own))] if own else object()
+        fine = self.allows(chosen) or (chosen is None and self.optional)
+        return chosen if not fine else own[rng.integers(len(own))] if own else object()
 
     def own_bad(self, value, rng):
         return []
