@@ -93,7 +93,7 @@ CASES = {
         lambda: mdp(switch_cost=np.zeros((3, 3))),
         r"Team: the shape of switch_cost is \(3, 3\), must be \(D, D\) = \(2, 2\)",
     ),
-    "switch nan": (lambda: mdp(switch_cost=np.nan), "Team: switch_cost is nan, must be a finite number"),
+    "switch nan": (lambda: mdp(switch_cost=np.nan), r"Team: switch_cost\[0, 1\] is nan, must be a finite number"),
     "control": (lambda: cede.Agent("human", POLICY, control_cost=np.inf), "Agent 'human': control_cost is inf"),
     "varies": (
         lambda: cede.Agent("human", POLICY, varies_with="mood"),
