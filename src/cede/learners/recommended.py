@@ -68,8 +68,8 @@ def recommended(
     agent whose behaviour in a state was never seen may do anything there. And there are trial episodes: every member has control
     for a whole episode, one after the other, in the first n episodes of a team of n, in n from episode 8 n + 1 on, then from
     64 n + 1, and so on, ever more seldom. So nobody is ignored for ever. A member whose known costs alone are more than the mean
-    cost of an episode so far is left out. `learner.next_trial` announces the next one. With limits, with a baseline, or without a
-    horizon there are none, unless `trials` is given.
+    cost of an episode so far is left out. `learner.next_trial` announces the next one. With limits or a baseline there are
+    none unless `trials` is given; without a horizon there are none.
 
     trials: False for none; a number of steps, at the beginning of a trial episode, after which the plan takes over; or a mapping
     with some of "steps", "states" (the member has control only there), "agents" (who are tried) and "approval" (True: a trial
