@@ -93,8 +93,9 @@ class TrialEpisodes(Remade):
 
     Each of n members has one, one after the other, in the n episodes from episode 1, 8 n + 1, 64 n + 1, ... on. So every agent is
     tried again and again, ever more seldom. A trial is left out if the costs of the member alone, unknown ones at the least that
-    is believed of them, are more than the mean cost of an episode so far: such a member could not be in control throughout, and where it is worth its
-    costs in some states, the plan tries it there. For a member that joins later, the same schedule begins then (trials.py).
+    is believed of them, are more than the mean cost of an episode so far: such a member cannot be worth control throughout. Where
+    it is worth its costs in some states, the plan tries it there. For a member that joins later, the same schedule begins then
+    (trials.py).
     """
 
     steps: int | None = None  # at the beginning of the episode, in which the member has control; None: all
